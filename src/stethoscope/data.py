@@ -1,0 +1,164 @@
+"""Facts of inputs, targets and predictions, gathered batch by batch into a `DataSpec`."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stethoscope.program import ColumnFacts, DataSpec
+
+MAX_DISTINCT = 1000
+MAX_COLUMNS = 1024
+SUM_TOLERANCE = 1e-3  # rows of float16 probabilities still count as summing to 1
+
+
+class DataProfile:
+    """Accumulates the facts of one input, target or prediction. Keeps no sample.
+
+    Args:
+        name: Name of the input or target; "" when there is one only.
+        shuffled: Whether batches come in random order; None when unknown.
+    """
+
+    def __init__(self, name: str = "", shuffled: bool | None = None) -> None:
+        self._name = name
+        self._shuffled = shuffled
+        self._rows = self._batches = 0
+        self._count = self._nonfinite = 0
+        self._sum = self._squares = 0.0
+        self._low, self._high = np.inf, -np.inf
+        self._integer = True
+        self._sums_to_one: bool | None = None
+        self._one_hot: bool | None = None
+        self._distinct: set[float] | None = set()
+        self._counts: dict[float, int] = {}
+        self._columns: list[npt.NDArray[np.float64]] | None = None
+        self._shape: tuple[int, ...] | None = None
+        self._batch_shape: tuple[int, ...] | None = None
+        self._dtype: str | None = None
+
+    def add(self, batch: npt.ArrayLike, dtype: str | None = None) -> None:
+        """Adds one batch; the first axis is the samples.
+
+        Args:
+            batch: Any numeric array; one that is not numeric only sets shape and dtype.
+            dtype: The framework's name of the element type, where NumPy has another.
+        """
+        values: npt.NDArray[Any] = np.asarray(batch)
+        self._batch_shape = values.shape
+        self._shape = values.shape[1:]
+        self._dtype = dtype or str(values.dtype)
+        self._batches += 1
+        self._rows += len(values) if values.ndim else 1
+        if values.size == 0 or values.dtype.kind not in "biufV":
+            return
+        values = values.astype(np.float64)
+        finite = np.isfinite(values)
+        self._nonfinite += int(values.size - finite.sum())
+        known = values if finite.all() else values[finite]
+        if known.size == 0:
+            return
+        self._count += known.size
+        self._sum += float(known.sum())
+        self._squares += float(np.square(known).sum())
+        self._low = min(self._low, float(known.min()))
+        self._high = max(self._high, float(known.max()))
+        self._integer = self._integer and bool(np.all(known == np.floor(known)))
+        self._rows_facts(values)
+        self._distinct_facts(known)
+        self._column_facts(values)
+
+    def spec(self, complete: bool = False) -> DataSpec:
+        """The facts so far."""
+        spec = DataSpec(
+            name=self._name,
+            shape=self._shape,
+            batch_shape=self._batch_shape,
+            dtype=self._dtype,
+            rows_seen=self._rows,
+            batches_seen=self._batches,
+            complete=complete,
+            shuffled=self._shuffled,
+        )
+        if self._count == 0:
+            return dataclasses.replace(spec, nonfinite_share=1.0 if self._nonfinite else 0.0)
+        mean = self._sum / self._count
+        return dataclasses.replace(
+            spec,
+            min=self._low,
+            max=self._high,
+            mean=mean,
+            std=float(np.sqrt(max(self._squares / self._count - mean * mean, 0.0))),
+            nonfinite_share=self._nonfinite / (self._count + self._nonfinite),
+            integer_valued=self._integer,
+            distinct=None if self._distinct is None else len(self._distinct),
+            class_counts=tuple(sorted(self._counts.items())) if self._has_classes else (),
+            rows_sum_to_one=self._sums_to_one,
+            one_hot=self._one_hot,
+            constant=self._low == self._high,
+            columns=self._column_specs(),
+        )
+
+    @property
+    def _has_classes(self) -> bool:
+        return bool(self._one_hot) or (self._integer and self._distinct is not None)
+
+    def _rows_facts(self, values: npt.NDArray[np.float64]) -> None:
+        if values.ndim < 2 or values.shape[-1] < 2:
+            return
+        with np.errstate(invalid="ignore"):
+            sums = np.abs(values.sum(axis=-1) - 1) < SUM_TOLERANCE
+            adds_up = bool(np.all(values >= 0) and np.all(sums))
+        hot = adds_up and bool(np.all((values == 0) | (values == 1)))
+        self._sums_to_one = adds_up and self._sums_to_one is not False
+        was_hot = self._one_hot is not False
+        self._one_hot = hot and was_hot
+        if self._one_hot:
+            for index, count in enumerate(values.reshape(-1, values.shape[-1]).sum(axis=0)):
+                self._counts[float(index)] = self._counts.get(float(index), 0) + int(count)
+        elif was_hot:
+            self._counts = {}
+
+    def _distinct_facts(self, known: npt.NDArray[np.float64]) -> None:
+        if self._distinct is None:
+            return
+        kinds, counts = np.unique(known, return_counts=True)
+        self._distinct.update(kinds.tolist())
+        if len(self._distinct) > MAX_DISTINCT:
+            self._distinct = None
+            if not self._one_hot:
+                self._counts = {}
+        elif not self._one_hot:
+            for kind, count in zip(kinds.tolist(), counts.tolist(), strict=True):
+                self._counts[kind] = self._counts.get(kind, 0) + count
+
+    def _column_facts(self, values: npt.NDArray[np.float64]) -> None:
+        if values.ndim == 1:
+            values = values[:, None]
+        if values.ndim != 2 or values.shape[1] > MAX_COLUMNS:
+            return
+        known = np.where(np.isfinite(values), values, np.nan)
+        empty = np.isnan(known).all(axis=0)
+        known[:, empty] = 0.0
+        now = [np.nanmin(known, 0), np.nanmax(known, 0), np.nansum(known, 0)]
+        now += [np.nansum(np.square(known), 0), np.sum(~np.isnan(known), 0).astype(float)]
+        before = self._columns
+        if before is None or len(before[0]) != values.shape[1]:
+            self._columns = now
+            return
+        merged = [np.minimum(before[0], now[0]), np.maximum(before[1], now[1])]
+        self._columns = merged + [a + b for a, b in zip(before[2:], now[2:], strict=True)]
+
+    def _column_specs(self) -> tuple[ColumnFacts, ...]:
+        if self._columns is None:
+            return ()
+        low, high, total, squares, count = self._columns
+        mean = total / np.maximum(count, 1)
+        std = np.sqrt(np.maximum(squares / np.maximum(count, 1) - mean**2, 0))
+        return tuple(
+            ColumnFacts(float(a), float(b), float(m), float(s))
+            for a, b, m, s in zip(low, high, mean, std, strict=True)
+        )

@@ -1,0 +1,1 @@
+"""From symptoms to ranked diagnoses: is it learning, what explains it, where was it written."""

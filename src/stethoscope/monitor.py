@@ -1,0 +1,239 @@
+"""Recorder, rules and diagnosis together, while training runs.
+
+A `Session` is one process that is watched (`stethoscope run`, or a program that uses the library);
+a `Monitor` is one run in it. Adapters open monitors and feed them; nobody else does.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TextIO
+
+from stethoscope.config import Config
+from stethoscope.diagnosis.judge import Judge
+from stethoscope.program import Program
+from stethoscope.recorder import Recorder
+from stethoscope.schedule import Schedule
+from stethoscope.trace import Row, TraceWriter
+from stethoscope.types import Diagnosis, Report
+
+KEEP_TRACES = 20
+ROWS_BEFORE_JUDGING = 64  # plain rows are judged together; a probed row or an event at once
+
+
+class FaultyTrainingError(RuntimeError):
+    """Raised with `on_error="raise"` when a diagnosis is confirmed as an ERROR."""
+
+
+class Session:
+    """The runs of one process, their settings and their reports.
+
+    Args:
+        config: The settings in force.
+        script: The script that is run; None in library use.
+        stderr: Where our own text goes.
+    """
+
+    def __init__(
+        self, config: Config, script: str | None = None, stderr: TextIO | None = None
+    ) -> None:
+        self.config = config
+        self.script = script
+        self.stderr = stderr or sys.stderr
+        self.rank = int(os.environ.get("RANK", "0") or 0)
+        self.notes: list[str] = []
+        self._monitors: list[Monitor] = []
+
+    def open(self, program: Program) -> Monitor:
+        """Starts to watch a run."""
+        monitor = Monitor(self, program, self._writer(program))
+        self._monitors.append(monitor)
+        return monitor
+
+    @property
+    def reports(self) -> list[Report]:
+        """One report a run, in the order of their start; open runs are reported so far."""
+        return [monitor.report() for monitor in self._monitors if monitor.recorder.rows_written]
+
+    def close(self) -> None:
+        """Closes what is still open."""
+        for monitor in self._monitors:
+            monitor.close()
+
+    def tell(self, text: str) -> None:
+        """Prints one line of our own, on rank 0 and unless quiet."""
+        if self.rank == 0 and not self.config.quiet:
+            print(f"stethoscope: {text}", file=self.stderr, flush=True)
+
+    def _writer(self, program: Program) -> TraceWriter | None:
+        stem = Path(self.script).stem if self.script else "run"
+        meta = {
+            "script": os.path.basename(self.script) if self.script else None,
+            "framework": program.framework,
+            "rank": self.rank,
+            "started": time.time(),
+        }
+        for folder in (Path(self.config.trace_dir), Path(tempfile.gettempdir()) / "stethoscope"):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                ignore = folder / ".gitignore"
+                if not ignore.exists():
+                    ignore.write_text("*\n", encoding="utf-8")
+                return TraceWriter(_next_path(folder, stem, self.rank), meta)
+            except OSError as error:
+                self.tell(f"{error}; trying elsewhere.")
+        self.tell("no trace is kept: no folder could be written.")
+        return None
+
+
+class Monitor:
+    """One run: takes what the adapter saw, judges it, says when to stop.
+
+    Attributes:
+        recorder: What the adapter hands its numbers to.
+        schedule: Which steps to probe.
+        should_stop: An ERROR is confirmed and the settings ask to stop.
+    """
+
+    def __init__(self, session: Session, program: Program, writer: TraceWriter | None) -> None:
+        self.session = session
+        self.schedule = Schedule(every=session.config.probe_every)
+        self.should_stop = False
+        self._writer = writer
+        self._judge = Judge(session.config)
+        self.recorder = Recorder(program, writer, self._take)
+        self._waiting: list[Row] = []
+        self._told: set[str] = set()
+        self._started = time.perf_counter()
+        self._ended: float | None = None
+        self._spent = 0.0
+        self._error: Diagnosis | None = None
+        if writer is not None:
+            writer.meta({"schedule": self.schedule.describe()})
+
+    @property
+    def path(self) -> Path | None:
+        """Where the trace lies."""
+        return self._writer.path if self._writer else None
+
+    def spent(self, seconds: float) -> None:
+        """Adds time that the adapter spent watching, for the overhead that the report prints."""
+        self._spent += seconds
+
+    def end_step(self, step: int, epoch: int = 0, batch: int = 0) -> None:
+        """Closes an optimizer step.
+
+        Raises:
+            FaultyTrainingError: with `on_error="raise"`, when an ERROR is confirmed.
+        """
+        self.recorder.end_step(step, epoch, batch)
+        self._act()
+
+    def end_epoch(self, step: int, epoch: int) -> None:
+        """Closes an epoch; see `end_step`."""
+        self.recorder.end_epoch(step, epoch)
+        self._act()
+
+    def report(self) -> Report:
+        """What can be said so far."""
+        self._judge_waiting()
+        ended = self._ended or time.perf_counter()
+        total = max(ended - self._started, 1e-9)
+        overhead = {
+            "seconds": self._spent,
+            "share": self._spent / max(total - self._spent, 1e-9),
+            "total_seconds": total,
+        }
+        program = self.recorder.program
+        meta: dict[str, Any] = {
+            "script": os.path.basename(self.session.script) if self.session.script else None,
+            "framework": program.framework,
+            "framework_version": program.framework_version,
+            "backend": program.backend,
+            "trace": str(self.path) if self.path else None,
+            "trace_problem": self._writer.problem if self._writer else "not written",
+            "rank": self.session.rank,
+        }
+        return self._judge.report(meta, overhead)
+
+    def close(self) -> Report:
+        """Ends the run: judges what is left and closes the trace."""
+        if self._ended is None:
+            if self.recorder.pending:
+                step = self.recorder.rows_written
+                self.recorder.end_step(step)
+            self._judge_waiting()
+            self._ended = time.perf_counter()
+            if self._writer is not None:
+                self._writer.close()
+                if self._writer.problem:
+                    self.session.tell(self._writer.problem)
+        return self.report()
+
+    def _take(self, row: Row) -> None:
+        self._waiting.append(row)
+        if row.probed or row.events or len(self._waiting) >= ROWS_BEFORE_JUDGING:
+            self._judge_waiting()
+
+    def _judge_waiting(self) -> None:
+        if not self._waiting:
+            return
+        begun = time.perf_counter()
+        rows, self._waiting = self._waiting, []
+        for row in rows:
+            for symptom in self._judge.update(row):
+                self.schedule.alarm(row.step)
+                if self._writer is not None:
+                    self._writer.symptom(row.order, symptom)
+        for diagnosis in self._judge.new_errors():
+            key = f"{diagnosis.fault} {diagnosis.place.key}"
+            if key not in self._told:
+                self._told.add(key)
+                self._error = diagnosis
+                self.session.tell(one_line(diagnosis))
+        self._spent += time.perf_counter() - begun
+
+    def _act(self) -> None:
+        if self._error is None or self.session.config.on_error == "warn":
+            return
+        error, self._error = self._error, None
+        if self.session.config.on_error == "raise":
+            raise FaultyTrainingError(one_line(error))
+        self.should_stop = True
+
+
+def one_line(diagnosis: Diagnosis) -> str:
+    """A diagnosis as one line for a log."""
+    source = diagnosis.place.source
+    where = f"{source.file}:{source.line}: " if source else ""
+    change = f" Try: {diagnosis.fixes[0].title}." if diagnosis.fixes else ""
+    step = f" (step {diagnosis.first_seen})"
+    return f"{where}{diagnosis.severity.value}: {diagnosis.fault}{step}: {diagnosis.message}{change}"
+
+
+def _next_path(folder: Path, stem: str, rank: int) -> Path:
+    suffix = f".rank{rank}" if "RANK" in os.environ else ""
+    pattern = re.compile(re.escape(stem) + r"-(\d+)(\.rank\d+)?\.sqlite$")
+    traces = [p for p in folder.glob("*.sqlite") if p.is_file()]
+    numbers = [int(m.group(1)) for p in traces if (m := pattern.match(p.name))]
+    for stale in sorted(traces, key=lambda p: p.stat().st_mtime)[: -KEEP_TRACES + 1 or None]:
+        if len(traces) >= KEEP_TRACES:
+            for name in (stale, Path(f"{stale}-wal"), Path(f"{stale}-shm")):
+                name.unlink(missing_ok=True)
+    number = max(numbers, default=0) + 1
+    while True:
+        path = folder / f"{stem}-{number}{suffix}.sqlite"
+        try:
+            path.touch(exist_ok=False)
+            return path
+        except FileExistsError:
+            number += 1
+
+
+Opener = Callable[[Program], Monitor]

@@ -1,0 +1,193 @@
+"""What a rule is, and the shapes most rules have.
+
+A rule is one file in this folder: a class derived from `Rule` or from one of the combinators
+below, with the docstring sections *What it detects*, *Why it is bad*, *How to fix*,
+*False alarms* and *References*. Thresholds are class attributes with a comment that says where
+they come from. A rule sees a `Program` and rows, never a model and never what comes later.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+from stethoscope.program import Program
+from stethoscope.trace import Row
+from stethoscope.types import (
+    Evidence,
+    Phase,
+    Place,
+    PlaceKind,
+    Slot,
+    SourceRef,
+    Stage,
+    Stat,
+    Symptom,
+    SymptomClass,
+)
+
+
+class Rule(ABC):
+    """A detector: a fold over the rows of a run.
+
+    Attributes:
+        code: Letter and three digits; never reused.
+        name: The pattern it names, in kebab case.
+        kind: The class of its claim.
+        needs: Stages without which it cannot run; empty for a rule on the Program alone.
+    """
+
+    code: ClassVar[str]
+    name: ClassVar[str]
+    kind: ClassVar[SymptomClass]
+    needs: ClassVar[frozenset[Stage]] = frozenset()
+
+    @abstractmethod
+    def start(self, program: Program) -> Any:
+        """The state before the first row."""
+
+    @abstractmethod
+    def update(self, state: Any, row: Row) -> tuple[Any, list[Symptom]]:
+        """The state after `row`, and what is newly seen. `state` is consumed; it stays bounded."""
+
+    def symptom(
+        self,
+        place: Place,
+        evidence: Sequence[Evidence],
+        message: str,
+    ) -> Symptom:
+        """A symptom of this rule.
+
+        Raises:
+            ValueError: there is no evidence.
+        """
+        if not evidence:
+            raise ValueError(f"{self.code} {self.name}: a symptom needs evidence.")
+        return Symptom(self.code, self.name, self.kind, place, tuple(evidence), message)
+
+
+class ProgramRule(Rule):
+    """A rule on the Program alone: speaks from the start and whenever the Program is revised."""
+
+    @abstractmethod
+    def inspect(self, program: Program) -> Iterable[Symptom]:
+        """What is wrong with this revision, at places without a moment."""
+
+    def start(self, program: Program) -> Any:
+        return {"program": None, "told": set()}
+
+    def update(self, state: Any, row: Row) -> tuple[Any, list[Symptom]]:
+        if row.program is state["program"]:
+            return state, []
+        state["program"] = row.program
+        found = []
+        for symptom in self.inspect(row.program):
+            if symptom.place.key not in state["told"]:
+                state["told"].add(symptom.place.key)
+                found.append(
+                    dataclasses.replace(symptom, place=at_moment(symptom.place, row))
+                )
+        return state, found
+
+
+class StreakRule(Rule):
+    """A predicate on one recorded tensor that holds on several probed rows in a row.
+
+    Attributes:
+        stage: The stage it reads.
+        streak: How many consecutive probed rows must agree.
+    """
+
+    stage: ClassVar[Stage]
+    streak: ClassVar[int] = 3
+
+    @abstractmethod
+    def check(self, row: Row, slot: Slot) -> tuple[Sequence[Evidence], str] | None:
+        """Evidence and message when the predicate holds for `slot` at `row`; else None."""
+
+    def start(self, program: Program) -> Any:
+        return {"count": {}, "told": set()}
+
+    def update(self, state: Any, row: Row) -> tuple[Any, list[Symptom]]:
+        found: list[Symptom] = []
+        if not row.probed:
+            return state, found
+        for slot, _ in row.each(self.stage, Stat.COUNT):
+            if slot in state["told"]:
+                continue
+            answer = self.check(row, slot)
+            count = state["count"].get(slot, 0) + 1 if answer else 0
+            state["count"][slot] = count
+            if answer and count >= self.streak:
+                state["told"].add(slot)
+                place = at_moment(layer_place(row.program, slot.layer, slot.param, slot.stage), row)
+                found.append(self.symptom(place, *answer))
+        return state, found
+
+
+def at_moment(place: Place, row: Row) -> Place:
+    """`place` with the step, epoch and batch of `row`."""
+    return dataclasses.replace(place, step=row.step, epoch=row.epoch, batch=row.batch)
+
+
+def layer_place(
+    program: Program, layer: str, param: str = "", stage: Stage | None = None
+) -> Place:
+    """The place of a layer's tensor, with the line that constructed the layer."""
+    spec = program.layer(layer)
+    source: SourceRef | None = None
+    if spec is not None:
+        applied = stage in (Stage.PRE_ACTIVATION, Stage.OUTPUT) and spec.activation_source
+        source = applied or spec.source
+    return Place(PlaceKind.LAYER, layer, param or None, stage, f"layers[{layer}]", source=source)
+
+
+def activation_place(program: Program, layer: str) -> Place:
+    """The place of the activation that `layer` applies."""
+    place = layer_place(program, layer, stage=Stage.OUTPUT)
+    return dataclasses.replace(place, path=f"layers[{layer}].activation")
+
+
+def loss_place(program: Program, index: int = 0, field: str = "") -> Place:
+    """The place of a loss."""
+    source = program.losses[index].source if index < len(program.losses) else None
+    path = "loss" if len(program.losses) <= 1 else f"loss[{index}]"
+    return Place(
+        PlaceKind.LOSS, stage=Stage.LOSS, path=f"{path}.{field}" if field else path, source=source
+    )
+
+
+def optimizer_place(program: Program, field: str = "learning_rate") -> Place:
+    """The place of a setting of the optimizer."""
+    source = None
+    if program.optimizers:
+        spec = program.optimizers[0]
+        rate = spec.rate_source if field == "learning_rate" else None
+        source = rate or spec.source
+    return Place(
+        PlaceKind.HYPERPARAMETER, stage=Stage.HYPER, path=f"optimizer.{field}", source=source
+    )
+
+
+def data_place(program: Program, role: str, index: int = 0) -> Place:
+    """The place of an input or a target; `role` is "input" or "target"."""
+    stage = Stage.INPUT if role == "input" else Stage.TARGET
+    return Place(
+        PlaceKind.DATA, stage=stage, path=f"data.{role}[{index}]", source=program.fit.source
+    )
+
+
+__all__ = [
+    "Phase",
+    "ProgramRule",
+    "Rule",
+    "StreakRule",
+    "activation_place",
+    "at_moment",
+    "data_place",
+    "layer_place",
+    "loss_place",
+    "optimizer_place",
+]

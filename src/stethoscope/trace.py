@@ -1,0 +1,389 @@
+"""The trace: what was seen of one run, in memory row by row and on disk.
+
+A `Row` is what rules see, live and offline alike. On disk a trace is one SQLite file in WAL mode:
+
+    meta(key, value)                    script, framework, versions, schedule: JSON values
+    programs(first_order, program)      a Program revision and the first row it is in force for
+    slots(id, layer, param, stage, phase)
+                                        tensors and scalars, each numbered from 0 by its kind
+    steps(row_order, step, epoch, batch, kind, scalars)
+                                        every optimizer step: LOSS, METRIC and HYPER, float64
+    probes(row_order, stats)            probed steps: float64 [slots, TENSOR_STATS]
+    events(row_order, step, kind, payload)
+    symptoms(row_order, symptom)
+
+Rows are keyed by the global order of optimizer steps; `step` counts per optimizer. NaN in a blob
+means *not recorded*: non-finite tensors show in `nan_count` and `inf_count`. A blob may be shorter
+than the slots known later; what is missing is not recorded. Committed at least every second and
+at every event, so committed steps survive a kill.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stethoscope.program import Program
+from stethoscope.stats import POSITION, TENSOR_STATS, FloatArray
+from stethoscope.types import Column, Phase, Slot, Stage, Stat, Symptom, decode, encode
+
+FORMAT = 1
+COMMIT_SECONDS = 1.0
+
+_SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE programs (first_order INTEGER NOT NULL, program TEXT NOT NULL);
+CREATE TABLE slots (scalar INTEGER NOT NULL, id INTEGER NOT NULL, layer TEXT NOT NULL,
+    param TEXT NOT NULL, stage TEXT NOT NULL, phase TEXT NOT NULL, PRIMARY KEY (scalar, id));
+CREATE TABLE steps (row_order INTEGER PRIMARY KEY, step INTEGER NOT NULL, epoch INTEGER NOT NULL,
+    batch INTEGER NOT NULL, kind TEXT NOT NULL, scalars BLOB NOT NULL);
+CREATE TABLE probes (row_order INTEGER PRIMARY KEY, stats BLOB NOT NULL);
+CREATE TABLE events (row_order INTEGER NOT NULL, step INTEGER NOT NULL, kind TEXT NOT NULL,
+    payload TEXT NOT NULL);
+CREATE TABLE symptoms (row_order INTEGER NOT NULL, symptom TEXT NOT NULL);
+"""
+
+
+class TraceError(Exception):
+    """A file that should be a trace cannot be read as one; the message says why."""
+
+
+class RowKind(enum.StrEnum):
+    """A step of the optimizer, or the end of an epoch (validation figures)."""
+
+    STEP = "step"
+    EPOCH = "epoch"
+
+
+@dataclasses.dataclass(frozen=True)
+class Event:
+    """Something that happened at a step and is no statistic.
+
+    Kinds: `nonfinite` (payload: layer, param, stage, rows, what), `amp_skip`, `exception`,
+    `interrupted`, `severity` (payload: fault, severity), `note` (payload: text).
+    """
+
+    kind: str
+    payload: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+class Slots:
+    """The numbered slots of a trace: append-only, tensors and scalars apart."""
+
+    def __init__(self) -> None:
+        self._number: tuple[dict[Slot, int], dict[Slot, int]] = ({}, {})
+        self._by_stage: dict[tuple[Stage, Phase], list[tuple[Slot, int]]] = {}
+
+    def number(self, slot: Slot) -> int | None:
+        """Number of `slot` within its kind; None when it was never recorded."""
+        return self._number[slot.stage.is_scalar].get(slot)
+
+    def add(self, slot: Slot) -> int:
+        """Numbers a new slot, or returns the number it has."""
+        numbers = self._number[slot.stage.is_scalar]
+        if slot not in numbers:
+            numbers[slot] = len(numbers)
+            self._by_stage.setdefault((slot.stage, slot.phase), []).append((slot, numbers[slot]))
+        return numbers[slot]
+
+    def of(self, stage: Stage, phase: Phase = Phase.TRAIN) -> list[tuple[Slot, int]]:
+        """The slots of one stage with their numbers, in the order of their first appearance."""
+        return self._by_stage.get((stage, phase), [])
+
+    def tensors(self) -> int:
+        """How many tensor slots there are."""
+        return len(self._number[False])
+
+    def scalars(self) -> int:
+        """How many scalar slots there are."""
+        return len(self._number[True])
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """Everything recorded at one step.
+
+    Attributes:
+        order: Place in the global order of rows, from 0.
+        step, epoch, batch: From 0.
+        kind: Step or end of an epoch.
+        program: The revision in force.
+        slots: The slots of the trace (shared by its rows).
+        scalars: [scalar slots]; NaN where not recorded.
+        stats: [tensor slots, TENSOR_STATS] of a probed step; None otherwise.
+        events: What happened at this step.
+    """
+
+    order: int
+    step: int
+    epoch: int
+    batch: int
+    kind: RowKind
+    program: Program
+    slots: Slots
+    scalars: FloatArray
+    stats: FloatArray | None = None
+    events: tuple[Event, ...] = ()
+
+    @property
+    def probed(self) -> bool:
+        """Whether full statistics were taken."""
+        return self.stats is not None
+
+    def get(self, slot: Slot, stat: Stat = Stat.VALUE) -> float:
+        """One recorded number; NaN when it was not recorded."""
+        number = self.slots.number(slot)
+        if number is None:
+            return float("nan")
+        if slot.stage.is_scalar:
+            return float(self.scalars[number]) if number < len(self.scalars) else float("nan")
+        if self.stats is None or number >= len(self.stats):
+            return float("nan")
+        return float(self.stats[number, POSITION[stat]])
+
+    def scalar(
+        self, stage: Stage, layer: str = "", param: str = "", phase: Phase = Phase.TRAIN
+    ) -> float:
+        """A LOSS, METRIC or HYPER value of this step; NaN when it was not recorded."""
+        return self.get(Slot(layer, param, stage, phase))
+
+    def each(
+        self, stage: Stage, stat: Stat = Stat.VALUE, phase: Phase = Phase.TRAIN
+    ) -> Iterator[tuple[Slot, float]]:
+        """The recorded values of one statistic at one stage, slot by slot."""
+        for slot, number in self.slots.of(stage, phase):
+            if slot.stage.is_scalar:
+                value = self.scalars[number] if number < len(self.scalars) else np.nan
+            elif self.stats is not None and number < len(self.stats):
+                value = self.stats[number, POSITION[stat]]
+            else:
+                continue
+            if value == value:  # NaN: not recorded
+                yield slot, float(value)
+
+
+class TraceWriter:
+    """Appends to one trace file. Belongs to the process that made it; a no-op in a fork.
+
+    A full or vanished disk never reaches the caller: writing stops, and `problem` says why.
+
+    Args:
+        path: File to create; an existing one is replaced.
+        meta: Written at once.
+
+    Raises:
+        OSError: The file cannot be created.
+    """
+
+    def __init__(self, path: Path, meta: Mapping[str, Any]) -> None:
+        self.path = path
+        self.problem: str | None = None
+        self._pid = os.getpid()
+        self._written = [0, 0]
+        self._last_commit = time.monotonic()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            for stale in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+                stale.unlink(missing_ok=True)
+            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self._db.execute("PRAGMA journal_mode=WAL")  # answers "delete" on network file systems
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            self._db.executescript(_SCHEMA)
+            self._db.execute("BEGIN")
+            self.meta({"format": FORMAT, **meta})
+            self.commit()
+        except sqlite3.Error as error:
+            raise OSError(f"cannot create the trace {path}: {error}") from error
+
+    def meta(self, values: Mapping[str, Any]) -> None:
+        """Adds or replaces entries of the header."""
+        rows = [(k, json.dumps(encode(v), allow_nan=False)) for k, v in values.items()]
+        self._many("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
+
+    def program(self, first_order: int, program: Program) -> None:
+        """Stores a revision that is in force from row `first_order` on."""
+        self._many("INSERT INTO programs VALUES (?, ?)", [(first_order, program.to_json())])
+
+    def row(self, row: Row) -> None:
+        """Appends one row with its events; commits when it is time."""
+        self._slots(row.slots)
+        scalars = row.scalars.astype("<f8").tobytes()
+        step = (row.order, row.step, row.epoch, row.batch, row.kind.value, scalars)
+        self._many("INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?)", [step])
+        if row.stats is not None:
+            blob = row.stats.astype("<f8").tobytes()
+            self._many("INSERT INTO probes VALUES (?, ?)", [(row.order, blob)])
+        for event in row.events:
+            payload = json.dumps(encode(event.payload), allow_nan=False)
+            self._many(
+                "INSERT INTO events VALUES (?, ?, ?, ?)",
+                [(row.order, row.step, event.kind, payload)],
+            )
+        if row.events or time.monotonic() - self._last_commit > COMMIT_SECONDS:
+            self.commit()
+
+    def symptom(self, order: int, symptom: Symptom) -> None:
+        """Appends what a rule saw, and commits: evidence is never lost."""
+        text = json.dumps(encode(symptom), allow_nan=False)
+        self._many("INSERT INTO symptoms VALUES (?, ?)", [(order, text)])
+        self.commit()
+
+    def commit(self) -> None:
+        """Makes everything so far survive a kill."""
+        self._run(lambda: (self._db.execute("COMMIT"), self._db.execute("BEGIN")))
+        self._last_commit = time.monotonic()
+
+    def close(self) -> None:
+        """Commits and closes the file."""
+        if os.getpid() != self._pid:
+            return
+        self._run(lambda: self._db.execute("COMMIT"))
+        try:
+            self._db.close()
+        except sqlite3.Error as error:
+            self.problem = self.problem or str(error)
+        self._pid = -1
+
+    def _slots(self, slots: Slots) -> None:
+        sizes = (slots.tensors(), slots.scalars())
+        if list(sizes) == self._written:
+            return
+        rows = []
+        for stage in Stage:
+            kind = int(stage.is_scalar)
+            for phase in Phase:
+                for slot, number in slots.of(stage, phase):
+                    if number >= self._written[kind]:
+                        key = (slot.layer, slot.param, slot.stage.value, slot.phase.value)
+                        rows.append((kind, number, *key))
+        self._many("INSERT INTO slots VALUES (?, ?, ?, ?, ?, ?)", rows)
+        self._written = list(sizes)
+
+    def _many(self, statement: str, rows: list[tuple[Any, ...]]) -> None:
+        self._run(lambda: self._db.executemany(statement, rows))
+
+    def _run(self, action: Any) -> None:
+        if self.problem is not None or os.getpid() != self._pid:
+            return
+        try:
+            action()
+        except sqlite3.Error as error:
+            self.problem = f"the trace {self.path} is incomplete: {error}"
+
+
+class Trace:
+    """A trace that was read from disk.
+
+    Attributes:
+        path: Where it lies.
+        meta: The header.
+        slots: All slots recorded.
+        symptoms: As stored by the live run.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        meta: Mapping[str, Any],
+        slots: Slots,
+        rows: list[Row],
+        symptoms: tuple[Symptom, ...],
+    ) -> None:
+        self.path = path
+        self.meta = meta
+        self.slots = slots
+        self.symptoms = symptoms
+        self._rows = rows
+
+    @property
+    def program(self) -> Program:
+        """The last revision."""
+        return self._rows[-1].program if self._rows else Program(framework="unknown")
+
+    @property
+    def events(self) -> list[tuple[int, Event]]:
+        """All events as (step, event)."""
+        return [(row.step, event) for row in self._rows for event in row.events]
+
+    def rows(self) -> Iterator[Row]:
+        """The rows in order: what the rules fold over."""
+        return iter(self._rows)
+
+    def until(self, order: int) -> Trace:
+        """The trace as it stood before row `order`."""
+        rows = [row for row in self._rows if row.order < order]
+        return Trace(self.path, self.meta, self.slots, rows, self.symptoms)
+
+    def __getitem__(self, column: Column) -> FloatArray:
+        """One series over all step rows; NaN where it was not recorded."""
+        slot = Slot(column.layer, column.param, column.stage, column.phase)
+        kind = RowKind.STEP if column.phase is Phase.TRAIN else RowKind.EPOCH
+        return np.array([row.get(slot, column.stat) for row in self._rows if row.kind is kind])
+
+
+def read(path: str | Path) -> Trace:
+    """Reads a trace, also one whose writer was killed.
+
+    Raises:
+        TraceError: There is no such file, or it is not a trace of this format.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise TraceError(f"{path} is not a file: expected a trace written by `stethoscope run`.")
+    try:
+        db = sqlite3.connect(path)
+        try:
+            return _read(path, db)
+        finally:
+            db.close()
+    except (sqlite3.Error, ValueError, KeyError, TypeError, IndexError) as error:
+        raise TraceError(f"{path} is not a Stethoscope trace: {error}") from error
+
+
+def _read(path: Path, db: sqlite3.Connection) -> Trace:
+    meta = {key: json.loads(value) for key, value in db.execute("SELECT key, value FROM meta")}
+    if meta.get("format") != FORMAT:
+        raise TraceError(
+            f"{path} has trace format {meta.get('format')}, this version reads {FORMAT}: "
+            "read it with the version of Stethoscope that wrote it."
+        )
+    slots = Slots()
+    query = "SELECT layer, param, stage, phase FROM slots ORDER BY scalar, id"
+    for layer, param, stage, phase in db.execute(query):
+        slots.add(Slot(layer, param, Stage(stage), Phase(phase)))
+    programs = [
+        (order, Program.from_json(text))
+        for order, text in db.execute("SELECT first_order, program FROM programs ORDER BY rowid")
+    ]
+    probes = dict(db.execute("SELECT row_order, stats FROM probes"))
+    events: dict[int, list[Event]] = {}
+    for order, kind, payload in db.execute("SELECT row_order, kind, payload FROM events"):
+        events.setdefault(order, []).append(Event(kind, json.loads(payload)))
+    rows: list[Row] = []
+    program, following = Program(framework="unknown"), 0
+    query = "SELECT row_order, step, epoch, batch, kind, scalars FROM steps ORDER BY row_order"
+    for order, step, epoch, batch, kind, scalars in db.execute(query):
+        while following < len(programs) and programs[following][0] <= order:
+            program, following = programs[following][1], following + 1
+        stats = None
+        if order in probes:
+            stats = np.frombuffer(probes[order], dtype="<f8").reshape(-1, len(TENSOR_STATS))
+        happened = tuple(events.get(order, ()))
+        values = np.frombuffer(scalars, dtype="<f8")
+        rows.append(
+            Row(order, step, epoch, batch, RowKind(kind), program, slots, values, stats, happened)
+        )
+    symptoms = tuple(
+        decode(Symptom, json.loads(text))
+        for (text,) in db.execute("SELECT symptom FROM symptoms ORDER BY rowid")
+    )
+    return Trace(path, meta, slots, rows, symptoms)

@@ -1,1 +1,52 @@
-PY := .venv/bin/python
+# Works on a fresh machine with Python 3.11+ and nothing else: each target makes .venv and installs
+# what it needs. A stamp says what is installed, so that the second time is instant.
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt
+SPEC := pyproject.toml constraints.txt
+
+.PHONY: venv demo test check format acceptance bench-overhead clean
+
+venv: $(VENV)/.all
+
+demo: $(VENV)/.torch
+	$(PY) -m stethoscope demo
+
+test: $(VENV)/.all
+	KERAS_BACKEND=jax OMP_NUM_THREADS=1 $(PY) -m pytest
+
+check: $(VENV)/.check
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	$(PY) -m mypy
+
+format: $(VENV)/.check
+	$(PY) -m ruff format .
+	$(PY) -m ruff check --fix .
+
+acceptance: $(VENV)/.all
+	OMP_NUM_THREADS=1 $(PY) -m acceptance
+
+bench-overhead: $(VENV)/.all
+	OMP_NUM_THREADS=1 $(PY) benchmarks/overhead.py
+
+clean:
+	rm -rf $(VENV)
+
+$(PY):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Python 3.11 or newer is needed; name one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.torch: $(SPEC) | $(PY)
+	$(INSTALL) -e '.[torch]'
+	@touch $@
+
+$(VENV)/.check: $(SPEC) | $(PY)
+	$(INSTALL) -e '.[check]'
+	@touch $@
+
+$(VENV)/.all: $(SPEC) | $(PY)
+	$(INSTALL) -e '.[torch,keras,test,check]'
+	@touch $@ $(VENV)/.torch $(VENV)/.check

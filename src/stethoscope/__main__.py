@@ -1,0 +1,7 @@
+"""`python -m stethoscope`."""
+
+import sys
+
+from stethoscope.cli import main
+
+sys.exit(main())

@@ -1,0 +1,295 @@
+"""The command line: run, check, rules, explain, demo.
+
+Exit codes: 0 clean; 1 findings at or above `--fail-on`; 2 usage or an error of our own. Under
+`run` the script's own failure wins.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TextIO
+
+import stethoscope
+from stethoscope import launch
+from stethoscope.config import Config, ConfigError, load
+from stethoscope.monitor import Session, one_line
+from stethoscope.report import catalog, terminal
+from stethoscope.report import json as json_report
+from stethoscope.rules import all_rules
+from stethoscope.trace import TraceError
+from stethoscope.types import Report, Severity, Verdict
+
+USAGE = 2
+PLAIN_WIDTH = 100  # where there is no terminal to ask
+
+
+class UsageError(Exception):
+    """What was asked for cannot be done; the message is one clear sentence."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns the exit code.
+
+    Args:
+        argv: Without the program's name; default the process's own.
+    """
+    given = list(sys.argv[1:] if argv is None else argv)
+    ours, script = _split_run(given)
+    options = _parser().parse_args(ours)
+    try:
+        return _COMMANDS[options.command](options, script)
+    except (UsageError, ConfigError, launch.LaunchError, TraceError) as error:
+        print(f"stethoscope: {error}", file=sys.stderr)
+        return USAGE
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="stethoscope",
+        description="Listens to a neural network while it trains: what is wrong, where, why, "
+        "and what to change.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"stethoscope {stethoscope.__version__}"
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+
+    def add(name: str, text: str, usage: str | None = None) -> argparse.ArgumentParser:
+        return commands.add_parser(
+            name, help=text, description=text, usage=usage, allow_abbrev=False
+        )
+
+    run = add(
+        "run",
+        "run a training script and watch it",
+        "stethoscope run [options] (script.py | -m module) [its arguments]",
+    )
+    _add_settings(run)
+    run.add_argument("--on-error", metavar="WHAT", help="warn (default), stop or raise")
+    run.add_argument(
+        "--probe-every", metavar="K", help="full statistics every K-th step after the start"
+    )
+    check = add("check", "judge a trace again")
+    check.add_argument("trace", nargs="*", help="default: the newest one")
+    _add_settings(check)
+    rules = add("rules", "list the rules")
+    rules.add_argument("--format", choices=("text", "json"), default="text")
+    explain = add("explain", "explain a rule or a fault")
+    explain.add_argument("name", help="a rule's code or name, or a fault's name")
+    add("demo", "watch a small broken program, and its repair")
+    return parser
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+    parser.add_argument("--output-file", metavar="F", help="write the report there")
+    parser.add_argument(
+        "--fail-on", metavar="LEVEL", help="error (default), warning, note, undetermined or never"
+    )
+    parser.add_argument("--select", metavar="CODES", help="rules to run: codes or prefixes")
+    parser.add_argument("--ignore", metavar="CODES", help="rules not to run")
+    parser.add_argument("--trace-dir", metavar="DIR", help="folder of the traces")
+    for name, text in (
+        ("verbose", "also notes, all evidence, and why checks could not run"),
+        ("quiet", "only errors, one line each"),
+    ):
+        parser.add_argument(f"--{name}", action="store_true", default=None, help=text)
+
+
+def _split_run(argv: list[str]) -> tuple[list[str], list[str]]:
+    """Our own arguments, and the script with its arguments, which are none of our business."""
+    if argv[:1] != ["run"]:
+        return argv, []
+    flags = {"--verbose", "--quiet", "--help", "-h"}
+    at = 1
+    while at < len(argv) and argv[at].startswith("-") and argv[at] not in ("-m", "--", "-"):
+        at += 1 if argv[at] in flags or "=" in argv[at] else 2
+    return argv[:at], argv[at + 1 :] if argv[at : at + 1] == ["--"] else argv[at:]
+
+
+def _config(options: argparse.Namespace) -> Config:
+    names = [field.name for field in dataclasses.fields(Config)]
+    config = load({name: getattr(options, name, None) for name in names})
+    for setting in ("select", "ignore"):
+        for wanted in getattr(config, setting):
+            if not any(rule.code.startswith(wanted) for rule in all_rules()):
+                raise UsageError(
+                    f"{setting} names {wanted!r}, which is no rule's code or prefix: "
+                    "`stethoscope rules` lists them."
+                )
+    return config
+
+
+def _run(options: argparse.Namespace, words: list[str]) -> int:
+    if not words or words == ["-m"]:
+        raise UsageError("run needs a script: `stethoscope run train.py`.")
+    config = _config(options)
+    _writable(options.output_file)
+    if words[0] == "-m":
+        name, target = words[1], launch.module_named(words[1], words[2:])
+    else:
+        name, target = words[0], launch.script_at(words[0], words[1:])
+    if config.disable:
+        return _end(*launch.run(target, None))
+    stderr, process = sys.stderr, os.getpid()
+    session = Session(config, script=name, stderr=stderr)
+    code, ended = launch.run(target, session)
+    if os.getpid() != process:  # a child that the script forked came here too
+        return _end(code, ended)
+    try:
+        session.close()
+        reports = session.reports
+        ours = _exit_code(config, reports)
+        if not reports:
+            session.notes.append(f"{name} never trained: no optimizer step was seen.")
+            if options.format == "text" or options.output_file:
+                session.tell(session.notes[-1])
+        if session.rank == 0:
+            _say(reports, session.notes, options, config, stderr)
+    except Exception as error:  # a fault of ours must not cost the user the exit code
+        print(f"stethoscope: no report: {type(error).__name__}: {error}", file=stderr)
+        ours = USAGE
+    return _end(code or (ours if ended is None or isinstance(ended, SystemExit) else code), ended)
+
+
+def _end(code: int, ended: BaseException | None) -> int:
+    if isinstance(ended, KeyboardInterrupt):
+        # Python itself ends an interrupted script by the signal, so that a shell loop stops too.
+        sys.excepthook = lambda *_: None
+        raise KeyboardInterrupt
+    return code
+
+
+def _check(options: argparse.Namespace, _: list[str]) -> int:
+    from stethoscope.diagnosis import judge
+
+    config = _config(options)
+    _writable(options.output_file)
+    paths = options.trace or [_newest(config)]
+    reports = [judge.check(path, config) for path in paths]
+    _say(reports, [], options, config, sys.stdout)
+    return _exit_code(config, reports)
+
+
+def _newest(config: Config) -> str:
+    for folder in (Path(config.trace_dir), Path(tempfile.gettempdir()) / "stethoscope"):
+        traces = sorted(folder.glob("*.sqlite"), key=lambda path: path.stat().st_mtime)
+        if traces:
+            return str(traces[-1])
+    raise UsageError(
+        f"there is no trace in {config.trace_dir}: `stethoscope run train.py` writes one, "
+        "or name one: `stethoscope check TRACE`."
+    )
+
+
+def _say(
+    reports: list[Report],
+    notes: list[str],
+    options: argparse.Namespace,
+    config: Config,
+    stream: TextIO,
+) -> None:
+    """Prints the reports, and writes them to the output file in the format asked for."""
+    if options.output_file:
+        text = _render(reports, notes, options.format, config, None)
+        try:
+            Path(options.output_file).write_text(text, encoding="utf-8")
+        except OSError as error:
+            print(f"stethoscope: cannot write {options.output_file}: {error}", file=sys.stderr)
+    form = "text" if options.output_file else options.format
+    if config.quiet and form == "text":
+        for report in reports:
+            for diagnosis in report.diagnoses:
+                if diagnosis.severity is Severity.ERROR:
+                    print(f"stethoscope: {one_line(diagnosis)}", file=stream)
+        return
+    if reports or form == "json":
+        # a closed pipe or a full disk under stderr is no reason to fail
+        with contextlib.suppress(OSError, ValueError):
+            print(_render(reports, notes, form, config, stream), end="", file=stream, flush=True)
+
+
+def _render(
+    reports: list[Report], notes: list[str], form: str, config: Config, stream: TextIO | None
+) -> str:
+    if form == "json":
+        return json_report.render(reports, notes=notes)
+    color = stream is not None and use_color(stream)
+    width = shutil.get_terminal_size().columns if _is_tty(stream) else PLAIN_WIDTH
+    return terminal.render(reports, color=color, verbose=config.verbose, width=width)
+
+
+def use_color(stream: TextIO) -> bool:
+    """Whether to colour: NO_COLOR, then FORCE_COLOR, then whether `stream` is a terminal."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return _is_tty(stream) and os.environ.get("TERM") != "dumb"
+
+
+def _is_tty(stream: TextIO | None) -> bool:
+    try:
+        return stream is not None and stream.isatty()
+    except (ValueError, AttributeError):  # closed, or an object of the script's own
+        return False
+
+
+def _exit_code(config: Config, reports: list[Report]) -> int:
+    severities = [d.severity for report in reports for d in report.diagnoses]
+    undetermined = any(report.verdict is Verdict.UNDETERMINED for report in reports)
+    return int(config.fails(severities, undetermined))
+
+
+def _writable(path: str | None) -> None:
+    """Fails before a long run rather than after it."""
+    if path is None:
+        return
+    folder = Path(path).resolve().parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK) or Path(path).is_dir():
+        raise UsageError(f"cannot write {path}: expected a file in a folder that can be written.")
+
+
+def _rules(options: argparse.Namespace, _: list[str]) -> int:
+    print(catalog.rules_json() if options.format == "json" else catalog.rules_text(), end="")
+    return 0
+
+
+def _explain(options: argparse.Namespace, _: list[str]) -> int:
+    text = catalog.explain(options.name)
+    if text is None:
+        close = catalog.similar(options.name)
+        hint = f" Did you mean {' or '.join(close)}?" if close else ""
+        raise UsageError(
+            f"{options.name!r} is no rule's code or name and no fault's name.{hint} "
+            "`stethoscope rules` lists the rules."
+        )
+    print(text, end="")
+    return 0
+
+
+def _demo(options: argparse.Namespace, _: list[str]) -> int:
+    from stethoscope import demo
+
+    try:
+        return demo.show()
+    except demo.DemoError as error:
+        raise UsageError(str(error)) from error
+
+
+_COMMANDS: dict[str, Callable[[argparse.Namespace, list[str]], int]] = {
+    "run": _run,
+    "check": _check,
+    "rules": _rules,
+    "explain": _explain,
+    "demo": _demo,
+}

@@ -1,0 +1,44 @@
+"""A small broken program and its repair, each watched as a user's script would be."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+import tempfile
+from importlib import resources
+from pathlib import Path
+
+from stethoscope.config import load
+
+
+class DemoError(Exception):
+    """The demo cannot be shown; the message says what is missing."""
+
+
+def show() -> int:
+    """Runs both programs and prints their reports.
+
+    Returns:
+        0 when the broken program was found faulty and the repaired one was not; 2 otherwise.
+
+    Raises:
+        DemoError: PyTorch is not installed.
+    """
+    if importlib.util.find_spec("torch") is None:
+        raise DemoError("the demo needs PyTorch: `pip install stethoscope[torch]`.")
+    traces = Path(load().trace_dir).absolute()
+    codes = []
+    with tempfile.TemporaryDirectory(prefix="stethoscope-demo-") as folder:
+        for name, words in (
+            ("broken.py", "A classifier that hardly learns:"),
+            ("fixed.py", "The same program with the change applied:"),
+        ):
+            # a copy outside the package: what lies inside counts as ours, not as the user's
+            path = Path(folder) / name
+            source = resources.files(__name__).joinpath(name).read_text(encoding="utf-8")
+            path.write_text(source, encoding="utf-8")
+            print(f"\n{words}\n\n$ stethoscope run {name}", flush=True)
+            command = [sys.executable, "-m", "stethoscope", "run", "--trace-dir", str(traces)]
+            codes.append(subprocess.run([*command, str(path)], check=False).returncode)
+    return 0 if codes == [1, 0] else 2

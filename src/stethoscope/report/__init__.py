@@ -1,0 +1,1 @@
+"""How a report is shown. Each module has `render(reports, ...) -> str`."""

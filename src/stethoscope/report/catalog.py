@@ -1,0 +1,71 @@
+"""The texts of rules and faults: what `rules` and `explain` print. Read from docstrings."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import json
+import sys
+from typing import Any
+
+from stethoscope.rules import all_rules
+
+
+def rules_text() -> str:
+    """One line a rule: code, name, class, summary."""
+    rows = [_row(rule) for rule in all_rules()]
+    wide = max((len(row["name"]) for row in rows), default=0)
+    return "".join(
+        f"{row['code']}  {row['name'].ljust(wide)}  {row['class']:<13}  {row['summary']}\n"
+        for row in rows
+    )
+
+
+def rules_json() -> str:
+    """The same as JSON."""
+    return json.dumps([_row(rule) for rule in all_rules()], indent=2) + "\n"
+
+
+def explain(name: str) -> str | None:
+    """What is known of a rule (by code or name) or a fault (by name); None for neither.
+
+    A name that is both a rule and a fault gives both texts.
+    """
+    parts = []
+    for fault in _faults():
+        if fault.name == name:
+            parts.append(f"{fault.name}   fault, {fault.group}\n\n{_text(fault)}\n")
+    for rule in all_rules():
+        if name in (rule.code, rule.code.lower(), rule.name):
+            parts.append(f"{rule.code} {rule.name}   rule, {rule.kind.value}\n\n{_text(rule)}\n")
+    return "\n".join(parts) or None
+
+
+def similar(name: str) -> list[str]:
+    """Known names that look like `name`, best first."""
+    known = [rule.name for rule in all_rules()] + [rule.code for rule in all_rules()]
+    known += [fault.name for fault in _faults()]
+    return difflib.get_close_matches(name, dict.fromkeys(known), n=2)
+
+
+def _faults() -> tuple[Any, ...]:
+    return tuple(importlib.import_module("stethoscope.faults").all_faults())
+
+
+def _row(rule: Any) -> dict[str, str]:
+    summary = _text(rule).partition("\n\n")[0].replace("\n", " ")
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "class": rule.kind.value,
+        "summary": summary,
+    }
+
+
+def _text(thing: Any) -> str:
+    """The class's docstring, followed by its module's where that says more than one line."""
+    own = inspect.cleandoc(type(thing).__dict__.get("__doc__") or "")
+    module = inspect.cleandoc(getattr(sys.modules[type(thing).__module__], "__doc__", None) or "")
+    texts = sorted((own, module), key=len)
+    return "\n\n".join(dict.fromkeys(t for t in reversed(texts) if t)) if own else module

@@ -13,11 +13,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
+from stethoscope.example import Example
 from stethoscope.program import Program
 from stethoscope.trace import Row
 from stethoscope.types import (
     Evidence,
-    Phase,
     Place,
     PlaceKind,
     Slot,
@@ -37,12 +37,15 @@ class Rule(ABC):
         name: The pattern it names, in kebab case.
         kind: The class of its claim.
         needs: Stages without which it cannot run; empty for a rule on the Program alone.
+        healthy, faulty: The smallest program that it must leave alone, and one it must accuse.
     """
 
     code: ClassVar[str]
     name: ClassVar[str]
     kind: ClassVar[SymptomClass]
     needs: ClassVar[frozenset[Stage]] = frozenset()
+    healthy: ClassVar[Example]
+    faulty: ClassVar[Example]
 
     @abstractmethod
     def start(self, program: Program) -> Any:
@@ -86,9 +89,7 @@ class ProgramRule(Rule):
         for symptom in self.inspect(row.program):
             if symptom.place.key not in state["told"]:
                 state["told"].add(symptom.place.key)
-                found.append(
-                    dataclasses.replace(symptom, place=at_moment(symptom.place, row))
-                )
+                found.append(dataclasses.replace(symptom, place=at_moment(symptom.place, row)))
         return state, found
 
 
@@ -132,9 +133,7 @@ def at_moment(place: Place, row: Row) -> Place:
     return dataclasses.replace(place, step=row.step, epoch=row.epoch, batch=row.batch)
 
 
-def layer_place(
-    program: Program, layer: str, param: str = "", stage: Stage | None = None
-) -> Place:
+def layer_place(program: Program, layer: str, param: str = "", stage: Stage | None = None) -> Place:
     """The place of a layer's tensor, with the line that constructed the layer."""
     spec = program.layer(layer)
     source: SourceRef | None = None
@@ -177,17 +176,3 @@ def data_place(program: Program, role: str, index: int = 0) -> Place:
     return Place(
         PlaceKind.DATA, stage=stage, path=f"data.{role}[{index}]", source=program.fit.source
     )
-
-
-__all__ = [
-    "Phase",
-    "ProgramRule",
-    "Rule",
-    "StreakRule",
-    "activation_place",
-    "at_moment",
-    "data_place",
-    "layer_place",
-    "loss_place",
-    "optimizer_place",
-]

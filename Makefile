@@ -16,7 +16,7 @@ demo: $(VENV)/.torch
 test: $(VENV)/.all
 	KERAS_BACKEND=jax OMP_NUM_THREADS=1 $(PY) -m pytest
 
-check: $(VENV)/.check
+check: $(VENV)/.all
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
 	$(PY) -m mypy

@@ -13,6 +13,7 @@ import os
 import shutil
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TextIO
@@ -48,6 +49,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _COMMANDS[options.command](options, script)
     except (UsageError, ConfigError, launch.LaunchError, TraceError) as error:
         print(f"stethoscope: {error}", file=sys.stderr)
+        return USAGE
+    except Exception as error:
+        traceback.print_exception(error)
+        print("stethoscope: this is an error of ours: please report it.", file=sys.stderr)
         return USAGE
 
 
@@ -150,7 +155,11 @@ def _run(options: argparse.Namespace, words: list[str]) -> int:
         reports = session.reports
         ours = _exit_code(config, reports)
         if not reports:
-            session.notes.append(f"{name} never trained: no optimizer step was seen.")
+            broken = isinstance(ended, SyntaxError)
+            why = (
+                "is broken, so nothing ran." if broken else "took no optimizer step that was seen."
+            )
+            session.notes.append(f"{name} never trained: it {why}")
             if options.format == "text" or options.output_file:
                 session.tell(session.notes[-1])
         if session.rank == 0:

@@ -13,6 +13,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import io
+import itertools
 import os
 import sys
 import traceback
@@ -237,7 +238,7 @@ def without_our_frames(error: BaseException) -> None:
             if not frame.tb_frame.f_code.co_filename.startswith(_PACKAGE):
                 kept.append(frame)
             frame = frame.tb_next
-        for before, after in zip(kept, [*kept[1:], None], strict=True):
+        for before, after in itertools.zip_longest(kept, kept[1:]):
             before.tb_next = after
         current.__traceback__ = kept[0] if kept else None
         queue += [current.__cause__, current.__context__]

@@ -58,6 +58,8 @@ def evidence(item: Evidence) -> str:
     'output = 1'
     """
     value, bound = number(item.value), number(item.bound)
+    if isinstance(item.value, float) and not math.isfinite(item.value):
+        return f"{item.what} is {value}"
     if item.relation == "=":
         return f"{item.what} = {value}" if value == bound else f"{item.what} = {value} = {bound}"
     if item.relation == "!=":
@@ -97,8 +99,11 @@ def where(place: Place) -> str:
 def moment(diagnosis: Diagnosis) -> str:
     """When it was known: "before step 1" or the step, with epoch, batch and rows."""
     place = diagnosis.place
-    claims = {symptom.kind for symptom in diagnosis.symptoms}
-    if diagnosis.first_seen <= 0 and SymptomClass.EVENT not in claims:
+    from_the_start = any(
+        symptom.kind is not SymptomClass.EVENT and (symptom.place.step or 0) <= 0
+        for symptom in diagnosis.symptoms
+    )
+    if diagnosis.first_seen <= 0 and from_the_start:
         text = "known before step 1"
     else:
         text = f"first seen at step {max(diagnosis.first_seen, 0):,}"

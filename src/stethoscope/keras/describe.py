@@ -14,6 +14,7 @@ from typing import Any
 
 import keras
 
+from stethoscope.keras.batch_values import unseen_metrics
 from stethoscope.keras.graph import Graph, Node, graph
 from stethoscope.keras.losses import loss_spec, loss_specs, metric_names
 from stethoscope.keras.names import (
@@ -77,6 +78,7 @@ def program(
             )
     with _declared(unseen, "metrics"):
         metrics = metric_names(model)
+        unseen.update(unseen_metrics(model))
     _declare_missing(model, flow, losses, optimizers, unseen)
     return Program(
         framework="keras",

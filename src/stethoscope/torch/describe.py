@@ -20,7 +20,8 @@ from stethoscope.torch.calls import (
     is_loss,
     leaky_name,
 )
-from stethoscope.torch.handwritten import Call, hand_written_loss
+from stethoscope.torch.formula import Call
+from stethoscope.torch.handwritten import hand_written_loss
 from stethoscope.torch.losses import batch_metric, loss_spec, prediction_and_target
 from stethoscope.types import SourceRef
 from stethoscope.vocabulary import ACTIVATIONS, LayerKind

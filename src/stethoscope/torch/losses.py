@@ -33,6 +33,11 @@ class _Facts:
     classes: bool = False  # the prediction has a class axis
     arguments: tuple[str, str] | None = ("input", "target")
 
+    @property
+    def elementwise(self) -> bool:
+        """Whether prediction and target must have one shape."""
+        return not self.classes and self.name != "ctc"
+
 
 _FACTS: dict[str, _Facts] = {
     # "cross_entropy" becomes categorical_crossentropy when the target is a distribution.
@@ -123,7 +128,8 @@ def loss_spec(
     Returns:
         The description. `config["log_probabilities"]` tells, for a loss over classes, whether
         the exponentials of the rows sum to 1; `config["ignored_share"]` is the share of targets
-        that are `ignore_index`, which the target's facts leave out.
+        that are `ignore_index`, which the target's facts leave out; `config["elementwise"]` is
+        False where prediction and target have different shapes by right.
     """
     type_ = func.__name__
     facts = _FACTS.get(type_, _Facts(None, Expects.VALUES, arguments=None))
@@ -145,6 +151,8 @@ def loss_spec(
     prediction, target = pair
     if type_ == "cross_entropy" and target.is_floating_point():
         spec = dataclasses.replace(spec, name="categorical_crossentropy", ignore_index=None)
+    if not facts.elementwise:
+        spec = dataclasses.replace(spec, config={**spec.config, "elementwise": False})
     axis = None
     if facts.classes and prediction.ndim:
         axis = 1 if prediction.ndim > 1 else 0
@@ -168,7 +176,7 @@ def with_arguments(
         with torch._C.DisableTorchFunction(), torch.no_grad():
             rows, seen = _rows(prediction, class_axis)
             profile = _profile(rows, prediction, seen)
-            sparse = target.ndim < prediction.ndim and class_axis == 1
+            sparse = target.ndim != prediction.ndim
             answers, seen = _rows(target, None if sparse else class_axis)
             if spec.ignore_index is not None:
                 kept = answers[answers != spec.ignore_index]

@@ -251,12 +251,17 @@ def scalar(value: Any) -> float | None:
 
 def factored(node: Node) -> tuple[float, Node]:
     """`node` as number * tensor."""
-    number, tensor = 1.0, node.bare
-    while len(parts := terms(tensor)) == 1 and parts[0].node is not tensor:
-        if parts[0].node.tensor.numel() != tensor.tensor.numel():
-            break  # a sum or a mean is no factor
-        number, tensor = number * parts[0].scale, parts[0].node.bare
-    return number, tensor
+    number, node = 1.0, node.bare
+    while True:
+        first, second = [*node.operands, None, None][:2]
+        if node.op == "neg" and isinstance(first, Node):
+            number, node = -number, first.bare
+        elif node.op == "mul" and isinstance(second, Node) and (by := scalar(first)):
+            number, node = number * by, second.bare
+        elif node.op in ("mul", "div") and isinstance(first, Node) and (by := scalar(second)):
+            number, node = number * by if node.op == "mul" else number / by, first.bare
+        else:
+            return number, node
 
 
 def difference(node: Node) -> tuple[Node, Node] | None:

@@ -1,0 +1,114 @@
+"""The callback that a user gives to `model.fit`."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Mapping
+from types import FrameType
+from typing import Any
+
+import keras
+
+from stethoscope import config
+from stethoscope.keras.fits import Fit, Fits
+from stethoscope.monitor import Session
+from stethoscope.types import Report
+
+
+class Stethoscope(keras.callbacks.Callback):  # type: ignore[misc]
+    """Watches a `fit` and prints what is wrong with it when it ends.
+
+    It overrides no batch callback, touches the model on probed steps only, and changes nothing in
+    the training: the weights end bit-identical with and without it.
+
+    Args:
+        **settings: Fields of `stethoscope.config.Config`, such as `on_error="stop"`,
+            `probe_every=50` or `quiet=True`.
+
+    Attributes:
+        reports: One `Report` for each fit, in order.
+
+    Raises:
+        ConfigError: An unknown setting or a value that a setting cannot have.
+
+    Example:
+        model.fit(x, y, callbacks=[stethoscope.keras.Stethoscope()])
+    """
+
+    async_safe = True  # no batch callback: Keras may dispatch the user's as it likes
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__()
+        self._fits = Fits(Session(config.load(settings)))
+        self._fit: Fit | None = None
+        self._guard: Any = None
+        self.reports: list[Report] = []
+
+    @property
+    def report(self) -> Report | None:
+        """What is known of the fit that runs or, after it, of the last one."""
+        if self._fit is not None:
+            return self._fit.report
+        return self.reports[-1] if self.reports else None
+
+    def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Starts to watch."""
+        if self._fits.session.config.disable:
+            return
+        self._end()
+        frame = sys._getframe()
+        try:
+            # Not `self.model`: on JAX reading that writes the state back to the model.
+            self._fit = self._fits.begin(self._model, frame, self.params)
+        except Exception as error:
+            self._fits.session.tell(f"cannot watch this fit: {type(error).__name__}: {error}")
+            return
+        held = _callback_list(frame)
+        if held is not None:
+            # An exception ends `fit` without `on_train_end`; its list of callbacks goes with it.
+            self._guard = weakref.finalize(held, self._end)
+
+    def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Keras has reset its running means."""
+        if self._fit is not None:
+            self._fit.begin_epoch(epoch)
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Takes the validation figures."""
+        if self._fit is not None:
+            self._fit.end_epoch(epoch, logs)
+
+    def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Stops to watch, and prints the report."""
+        self._end()
+
+    def _end(self) -> None:
+        fit, self._fit = self._fit, None
+        if self._guard is not None:
+            self._guard.detach()
+            self._guard = None
+        report = fit.end() if fit is not None else None
+        if report is not None:
+            self.reports.append(report)
+            show(self._fits.session, report)
+
+
+def show(session: Session, report: Report) -> None:
+    """Prints a report to the session's stderr, unless it is to be quiet."""
+    from stethoscope.report import terminal
+
+    if session.rank == 0 and not session.config.quiet:
+        color = bool(getattr(session.stderr, "isatty", lambda: False)())
+        text = terminal.render([report], color=color, verbose=session.config.verbose, width=100)
+        print(text, file=session.stderr, flush=True)
+
+
+def _callback_list(frame: FrameType | None) -> Any:
+    """The list that a running `fit` made of its callbacks; None when the caller made it."""
+    while frame is not None:
+        held = frame.f_locals.get("callbacks")
+        if frame.f_code.co_name == "fit" and isinstance(held, keras.callbacks.CallbackList):
+            return held
+        frame = frame.f_back
+    return None

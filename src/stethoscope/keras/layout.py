@@ -1,0 +1,64 @@
+"""Which layers and parameters of a model are looked at, under which names."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from stethoscope.keras.describe import layer_kind
+from stethoscope.keras.graph import Graph, graph
+from stethoscope.keras.names import is_layer
+from stethoscope.keras.settings import parameters
+from stethoscope.keras.taps import Tapped, choose
+from stethoscope.program import Program
+from stethoscope.types import Slot, Stage
+from stethoscope.vocabulary import LayerKind
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """A Keras variable and the name it goes by."""
+
+    layer: str
+    name: str
+    variable: Any
+
+    def slot(self, stage: Stage) -> Slot:
+        """The slot of this parameter at `stage`."""
+        return Slot(self.layer, self.name, stage)
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """What can be looked at in a model.
+
+    Attributes:
+        graph: Nodes and data flow.
+        tapped: Layers and symbolic operations, in call order where that is known.
+        parameters: Every parameter once (a tied one under its first name).
+    """
+
+    graph: Graph
+    tapped: tuple[Tapped, ...]
+    parameters: tuple[Parameter, ...]
+
+    def of(self, variables: list[Any]) -> list[Parameter | None]:
+        """The parameter of each Keras variable, None for one that no layer is known to hold."""
+        known = {id(p.variable): p for p in self.parameters}
+        return [known.get(id(variable)) for variable in variables]
+
+
+def layout(model: Any, program: Program) -> Layout:
+    """Reads the layout of a model that `describe.program` described."""
+    flow = graph(model)
+    found: dict[int, Parameter] = {}
+    for path, node in flow.nodes.items():
+        if not is_layer(node.operation):
+            continue
+        own = layer_kind(node.operation) == LayerKind.CONTAINER
+        for name, variable in parameters(node.operation, own_only=own).items():
+            found.setdefault(id(variable), Parameter(path, name, variable))
+    for variable in getattr(model, "trainable_variables", ()):
+        # What the model itself holds, or a layer that Keras does not track by attribute.
+        found.setdefault(id(variable), Parameter("", str(variable.path), variable))
+    return Layout(flow, tuple(choose(flow.nodes, program.layers)), tuple(found.values()))

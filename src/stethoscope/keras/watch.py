@@ -1,0 +1,241 @@
+"""Watching the steps of one fit: what the three backends have in common.
+
+`model.train_function` is shadowed on the instance from `on_train_begin` to the end of the fit.
+Everything happens inside it, in the thread that trains: no batch callback is overridden, so Keras
+dispatches the user's callbacks as it would without us.
+"""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from stethoscope.keras.feed import Feed
+from stethoscope.keras.layout import Layout
+from stethoscope.keras.meters import Meters
+from stethoscope.monitor import FaultyTrainingError, Monitor
+from stethoscope.stats import POSITION, FloatArray
+from stethoscope.types import Slot, Stage, Stat
+
+LEARNING_RATE = "learning_rate"
+PLAIN_STEPS_TOGETHER = 8  # losses of plain steps are read together: reading one waits for the step
+MAX_SCANS = 3  # per run: what is non-finite once stays so
+
+Observation = tuple[Slot, FloatArray]
+
+
+@dataclasses.dataclass(frozen=True)
+class Pending:
+    """A step whose numbers are still on the device.
+
+    Attributes:
+        step, epoch, batch: From 0.
+        values: Of the meters after the step and the learning rate; see `Watch.read`.
+    """
+
+    step: int
+    epoch: int
+    batch: int
+    values: Any
+
+
+class Watch(abc.ABC):
+    """Watches one fit.
+
+    Args:
+        model: The Keras model.
+        monitor: What takes the rows.
+        layout: Which layers and parameters to look at.
+        feed: Facts of the data.
+        first_step, first_epoch: Where an earlier fit of the same run ended.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        monitor: Monitor,
+        layout: Layout,
+        feed: Feed,
+        *,
+        first_step: int = 0,
+        first_epoch: int = 0,
+    ) -> None:
+        self.model = model
+        self.monitor = monitor
+        self.layout = layout
+        self.feed = feed
+        self.step = first_step
+        self.epoch = first_epoch
+        self.batch = 0
+        self.active = True
+        self.scans_left = MAX_SCANS
+        self._meters: Meters | None = None
+        self._values_before: FloatArray | None = None
+        self._pending: list[Pending] = []
+        self._original: Callable[..., Any] | None = None
+        self._shadow: Callable[..., Any] | None = None
+
+    @abc.abstractmethod
+    def run(self, original: Callable[..., Any], *args: Any) -> Any:
+        """Takes one call of `train_function`: looks at it, and returns what `original` returns."""
+
+    # ---- life of a fit -------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Shadows `train_function`, unless that is done."""
+        current = self.model.train_function
+        if not self.active or current is self._shadow or current is None:
+            return
+
+        def train_function(*args: Any) -> Any:
+            if not self.active:
+                return current(*args)
+            return self.run(current, *args)
+
+        self._original, self._shadow = current, train_function
+        self.model.train_function = train_function
+
+    def begin_epoch(self, epoch: int) -> None:
+        """An epoch begins: Keras has just reset its trackers."""
+        self.start()
+        self.epoch, self.batch = epoch, 0
+        self._values_before = None
+
+    def end_epoch(self) -> None:
+        """The training part of an epoch is over."""
+        self.flush()
+
+    def stop(self) -> None:
+        """Gives `train_function` back and closes the rows; harmless when done twice."""
+        if self._shadow is not None and self.model.train_function is self._shadow:
+            self.model.train_function = self._original
+        self._shadow = self._original = None
+        with contextlib.suppress(FaultyTrainingError):  # the training is over
+            self.flush()
+        self.active = False
+
+    # ---- one step ------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def ours(self) -> Iterator[None]:
+        """Code of ours inside the user's training: timed, and its failure is not the user's."""
+        begun = time.perf_counter()
+        try:
+            yield
+        except Exception as error:
+            self.fail(error)
+        finally:
+            self.monitor.spent(time.perf_counter() - begun)
+
+    def fail(self, error: Exception) -> None:
+        """Stops to watch after an error of our own, and says so once."""
+        self.active = False
+        text = f"watching stopped at step {self.step}: {type(error).__name__}: {error}"
+        self.declare("steps", text)
+        self.monitor.session.notes.append(text)
+        self.monitor.session.tell(f"{text}; the training goes on.")
+
+    def declare(self, topic: str, reason: str) -> None:
+        """Says in the Program that something is not seen."""
+        recorder = self.monitor.recorder
+        if topic not in recorder.program.unseen:
+            recorder.revise(unseen={**recorder.program.unseen, topic: reason})
+
+    def observe(self, observations: Sequence[Observation]) -> None:
+        """Records a probed step's tensors."""
+        for slot, vector in observations:
+            self.monitor.recorder.observe(slot, vector)
+
+    def look_at_batch(self, x: Any, y: Any, outputs: Sequence[Any] | None) -> None:
+        """Takes the facts of a probed step's data and of what the model made of it."""
+        if not self.feed.wants_batches:
+            return
+        self.feed.batch(x, y)
+        if outputs is not None:
+            self.feed.predictions(outputs)
+        if self.feed.due():
+            recorder = self.monitor.recorder
+            recorder.revise(
+                inputs=self.feed.inputs(),
+                targets=self.feed.targets(),
+                losses=self.feed.losses(recorder.program.losses),
+            )
+
+    def meters(self) -> Meters:
+        """Where the model keeps its loss and metrics; call it after a first step."""
+        if self._meters is None:
+            self._meters = Meters(self.model)
+            for topic, reason in self._meters.unseen.items():
+                self.declare(topic, reason)
+        return self._meters
+
+    def read(self, values: Any) -> tuple[FloatArray, float | None]:
+        """Meters and learning rate of a step, from what `run` handed to `end_step`."""
+        meters, learning_rate = values
+        return np.asarray(meters, dtype=np.float64), learning_rate
+
+    def end_step(self, values: Any, *, at_once: bool, steps: int = 1) -> None:
+        """Closes a step; rows of plain steps wait for each other, unless `at_once`.
+
+        Raises:
+            FaultyTrainingError: with `on_error="raise"`.
+        """
+        self._pending.append(Pending(self.step, self.epoch, self.batch, values))
+        self.step += steps
+        self.batch += steps
+        if at_once or len(self._pending) >= PLAIN_STEPS_TOGETHER:
+            self.flush()
+
+    def flush(self) -> None:
+        """Reads what is pending and closes its rows.
+
+        Raises:
+            FaultyTrainingError: with `on_error="raise"`.
+        """
+        pending, self._pending = self._pending, []
+        for one in pending:
+            if self.active:
+                with self.ours():
+                    self._record(one)
+            self.monitor.end_step(one.step, one.epoch, one.batch)
+        if self.monitor.should_stop:
+            self.model.stop_training = True
+
+    def _record(self, one: Pending) -> None:
+        recorder = self.monitor.recorder
+        after, learning_rate = self.read(one.values)
+        if learning_rate is not None:
+            recorder.scalar(Stage.HYPER, learning_rate, param=LEARNING_RATE)
+        before = self._values_before
+        self._values_before = after
+        if before is None or len(before) != len(after):
+            before = np.zeros_like(after)
+        loss, outputs, metrics = self.meters().difference(before, after)
+        for name, value in outputs.items():
+            recorder.scalar(Stage.LOSS, value, param=name)
+        for name, value in metrics.items():
+            recorder.scalar(Stage.METRIC, value, param=name)
+        if loss is not None:
+            recorder.scalar(Stage.LOSS, loss)
+
+    def report_nonfinite(self, found: Observation, step: int, rows: Sequence[int] = ()) -> None:
+        """Says which tensor was the first to hold a NaN or an infinity."""
+        slot, vector = found
+        what = "nan" if vector[POSITION[Stat.NAN_COUNT]] > 0 else "inf"
+        self.scans_left -= 1
+        self.monitor.recorder.event(
+            "nonfinite",
+            stage=slot.stage,
+            layer=slot.layer,
+            param=slot.param,
+            rows=[int(row) for row in rows],
+            what=what,
+            step=step,
+        )
+        self.monitor.schedule.alarm(step)

@@ -27,7 +27,7 @@ ENDINGS = {
     "exit with text": "import sys; sys.exit('no data')",
     "exit None": "raise SystemExit",
     "raises": "def f():\n    return 1 / 0\nf()",
-    "raises from": "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    raise KeyError('a') from e",
+    "raises from": "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    raise KeyError from e",
     "syntax error": "x = (1,\ny = 2",
     "null byte": "x = 1\0",
     "own excepthook": "import sys\nsys.excepthook = lambda *a: print('mine', a[0])\n1 / 0",

@@ -250,7 +250,7 @@ class Program:
         """The layers whose output the losses read; by the data flow where no loss was traced."""
         named = [self.layer(loss.output) for loss in self.losses if loss.output]
         if named:
-            return tuple(dict.fromkeys(layer for layer in named if layer is not None))
+            return tuple({layer.path: layer for layer in named if layer is not None}.values())
         starts = {start for start, _ in self.edges}
         ends = {end for _, end in self.edges}
         return tuple(s for s in self.layers if s.path in ends and s.path not in starts)

@@ -355,11 +355,8 @@ def encode(value: Any) -> Any:
         return value
     if hasattr(value, "item") and not isinstance(value, (int, float)):
         value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, (int, float)):
-        return value
-    return str(value)
+    plain = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+    return value if plain else str(value)
 
 
 def decode(kind: type[T], value: Any) -> T:
@@ -382,7 +379,8 @@ def _decode(kind: Any, value: Any) -> Any:
     if kind is Any:
         return value
     if origin in (Union, types.UnionType):
-        return _decode_union(typing.get_args(kind), value)
+        concrete = [k for k in typing.get_args(kind) if k is not type(None)]
+        return _decode(concrete[0], value) if len(concrete) == 1 and value is not None else value
     if origin is tuple:
         args = typing.get_args(kind)
         if len(args) == 2 and args[1] is Ellipsis:
@@ -391,6 +389,8 @@ def _decode(kind: Any, value: Any) -> Any:
     if origin is not None and issubclass(origin, Mapping):
         return {k: _decode(typing.get_args(kind)[1], v) for k, v in value.items()}
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        if not isinstance(value, Mapping):
+            raise TypeError(f"expected the fields of a {kind.__name__}, got {value!r}.")
         hints = _HINTS.setdefault(kind, typing.get_type_hints(kind))
         known = {f.name for f in dataclasses.fields(kind)}
         return kind(**{k: _decode(hints[k], v) for k, v in value.items() if k in known})
@@ -398,13 +398,4 @@ def _decode(kind: Any, value: Any) -> Any:
         return float(value)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return kind(value)
-    return value
-
-
-def _decode_union(kinds: tuple[Any, ...], value: Any) -> Any:
-    if value is None:
-        return None
-    concrete = [k for k in kinds if k is not type(None)]
-    if len(concrete) == 1:
-        return _decode(concrete[0], value)
     return value

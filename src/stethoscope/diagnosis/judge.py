@@ -2,34 +2,187 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from stethoscope.config import Config
-from stethoscope.trace import Row
-from stethoscope.types import Diagnosis, Report, Symptom, Verdict
+from stethoscope.diagnosis import harm as harms
+from stethoscope.diagnosis.rank import rank
+from stethoscope.faults import all_faults
+from stethoscope.faults._base import Findings, Suspect
+from stethoscope.faults._measure import Measurements
+from stethoscope.rules import all_rules
+from stethoscope.rules._base import Rule
+from stethoscope.trace import Row, read
+from stethoscope.types import (
+    Diagnosis,
+    Phase,
+    Report,
+    Severity,
+    Stage,
+    Symptom,
+    Verdict,
+)
 
 
 class Judge:
-    """Takes rows in order; answers at any moment."""
+    """Takes rows in order; answers at any moment.
+
+    Args:
+        config: Which rules to run.
+    """
 
     def __init__(self, config: Config) -> None:
-        self._config = config
+        self._rules = [rule for rule in all_rules() if _selected(rule, config)]
+        self._states: dict[str, Any] = {}
+        self._broken: dict[str, str] = {}
         self._symptoms: list[Symptom] = []
+        self._measured = Measurements()
         self._last: Row | None = None
+        self._diagnoses: list[Diagnosis] = []
+        self._confirmed: dict[tuple[str, Severity], int] = {}
+        self._stale = True
+        self._told: set[tuple[str, str]] = set()
+        self._harm = harms.Harm(harms.State.UNKNOWN, "nothing was seen yet")
 
     def update(self, row: Row) -> list[Symptom]:
         """Takes one row; returns the symptoms that it added."""
+        self._measured.add(row)
+        found: list[Symptom] = []
+        for rule in self._rules:
+            if rule.code in self._broken:
+                continue
+            if not (row.probed or row.events or _reads_scalars(rule)):
+                continue
+            try:
+                if rule.code not in self._states:
+                    self._states[rule.code] = rule.start(row.program)
+                self._states[rule.code], new = rule.update(self._states[rule.code], row)
+            except Exception as error:  # a rule of ours never costs a user the training
+                self._broken[rule.code] = f"the rule failed: {type(error).__name__}: {error}"
+                continue
+            found.extend(new)
+        self._symptoms.extend(found)
         self._last = row
-        return []
+        self._stale = True
+        if found or row.probed or row.events:
+            self._diagnose()
+        return found
 
     def new_errors(self) -> list[Diagnosis]:
         """The ERRORs confirmed since the last call."""
-        return []
+        new = []
+        for diagnosis in self._diagnoses:
+            key = (diagnosis.fault, diagnosis.place.key[4] or diagnosis.place.key[1])
+            if diagnosis.severity is Severity.ERROR and key not in self._told:
+                self._told.add(key)
+                new.append(diagnosis)
+        return new
 
     def report(self, meta: Mapping[str, Any], overhead: Mapping[str, float]) -> Report:
         """The report on the rows so far."""
-        steps = self._last.step + 1 if self._last else 0
+        self._diagnose()
+        skipped = self._skipped()
+        verdict, reason = self._verdict()
         return Report(
-            {**meta, "steps": steps}, Verdict.UNDETERMINED, "", (), (), (), {}, overhead
+            meta={**meta, "steps": self._measured.steps, "harm": self._harm.state.value},
+            verdict=verdict,
+            reason=reason,
+            diagnoses=tuple(self._diagnoses),
+            symptoms=tuple(self._symptoms),
+            ran=tuple(rule.code for rule in self._rules if rule.code not in skipped),
+            skipped=skipped,
+            overhead=overhead,
         )
+
+    def _diagnose(self) -> None:
+        if not self._stale or self._last is None:
+            return
+        self._stale = False
+        program = self._last.program
+        self._harm = harms.judge(program, self._measured)
+        findings = Findings(program, tuple(self._symptoms), self._measured)
+        suspects: list[Suspect] = []
+        names = {symptom.name for symptom in self._symptoms}
+        for fault in all_faults():
+            if not fault.shown_by & names or fault.name in self._broken:
+                continue
+            try:
+                suspects.extend(fault.consider(findings))
+            except Exception as error:  # as for rules
+                self._broken[fault.name] = f"the fault failed: {type(error).__name__}: {error}"
+        self._diagnoses = [
+            self._confirm(diagnosis)
+            for diagnosis in rank(suspects, tuple(self._symptoms), self._harm)
+        ]
+
+    def _confirm(self, diagnosis: Diagnosis) -> Diagnosis:
+        if diagnosis.severity is Severity.NOTE or self._last is None:
+            return diagnosis
+        key = (f"{diagnosis.fault} {diagnosis.place.key}", diagnosis.severity)
+        step = self._confirmed.setdefault(key, self._last.step)
+        return dataclasses.replace(diagnosis, confirmed=step)
+
+    def _verdict(self) -> tuple[Verdict, str]:
+        bad = [d for d in self._diagnoses if d.severity is not Severity.NOTE]
+        if bad:
+            return Verdict.FAULTY, bad[0].message
+        if self._harm.state is harms.State.LEARNING:
+            return Verdict.HEALTHY, self._harm.reason
+        if self._harm.reason == harms.NO_CRITERION:
+            return Verdict.HEALTHY, f"nothing was found; {self._harm.reason}"
+        if self._harm.state is harms.State.HARMED:
+            return Verdict.UNDETERMINED, f"{self._harm.reason}, but no cause was found"
+        return Verdict.UNDETERMINED, self._harm.reason
+
+    def _skipped(self) -> dict[str, str]:
+        skipped = dict(self._broken)
+        unseen = self._last.program.unseen if self._last else {}
+        for rule in self._rules:
+            for stage in sorted(rule.needs, key=lambda s: s.position):
+                if rule.code not in skipped and not self._seen(stage):
+                    reason = unseen.get(stage.value, f"no {stage.value} was seen")
+                    skipped[rule.code] = reason
+        return skipped
+
+    def _seen(self, stage: Stage) -> bool:
+        if self._last is None:
+            return False
+        return bool(self._last.slots.of(stage) or self._last.slots.of(stage, Phase.VALIDATION))
+
+
+def check(path: str | Path, config: Config | None = None) -> Report:
+    """Judges a stored trace: the same fold, and so the same report, as while it was written.
+
+    Raises:
+        TraceError: the file is not a trace.
+    """
+    trace = read(path)
+    judge = Judge(config or Config())
+    for row in trace.rows():
+        judge.update(row)
+    program = trace.program
+    meta = {
+        "script": trace.meta.get("script"),
+        "framework": program.framework,
+        "framework_version": program.framework_version,
+        "backend": program.backend,
+        "trace": str(trace.path),
+        "trace_problem": None,
+        "rank": trace.meta.get("rank", 0),
+    }
+    return judge.report(meta, trace.meta.get("overhead", {}))
+
+
+def _reads_scalars(rule: Rule) -> bool:
+    """Whether plain rows say anything to a rule; one on the Program alone must see revisions."""
+    return not rule.needs or any(stage.is_scalar for stage in rule.needs)
+
+
+def _selected(rule: Rule, config: Config) -> bool:
+    def named(names: tuple[str, ...]) -> bool:
+        return any(rule.code.startswith(name) or rule.name == name for name in names)
+
+    return (not config.select or named(config.select)) and not named(config.ignore)

@@ -23,9 +23,10 @@ def all_rules() -> tuple[Rule, ...]:
         if module.name.rpartition(".")[2].startswith("_"):
             continue
         for _, kind in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
-            shared = not issubclass(kind, Rule) or "code" not in vars(kind)
-            if shared or kind.__module__ != module.name:
+            if not issubclass(kind, Rule) or kind.__module__ != module.name:
                 continue
+            if "code" not in vars(kind):
+                continue  # a base that several rules of one file share
             if kind.code in found or kind.name in names:
                 raise RuntimeError(f"rule {kind.code} {kind.name} is defined twice.")
             found[kind.code] = kind()

@@ -44,7 +44,7 @@ def trivial_loss(program: Program) -> tuple[float, str] | None:
 
 
 def target_of(program: Program, loss: LossSpec) -> DataSpec | None:
-    """The facts of a loss's target: those of the program's when there is one only, else the call's."""
+    """The facts of a loss's target: the program's when there is one only, else the call's."""
     if len(program.targets) == 1 and len(program.losses) == 1:
         return program.targets[0]
     return loss.target

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import ClassVar
 
 from stethoscope.example import CLASSIFIER, Example
 from stethoscope.program import LayerSpec, Program
@@ -82,7 +83,13 @@ class SaturatingStack(ProgramRule):
     healthy = CLASSIFIER
     faulty = Example(hidden=(16,) * 6, activation="sigmoid")
 
-    longest = {"sigmoid": 4, "hard_sigmoid": 4, "softsign": 8, "tanh": 8, "hard_tanh": 8}
+    longest: ClassVar[dict[str, int]] = {
+        "sigmoid": 4,
+        "hard_sigmoid": 4,
+        "softsign": 8,
+        "tanh": 8,
+        "hard_tanh": 8,
+    }
 
     def inspect(self, program: Program) -> Iterable[Symptom]:
         """One symptom, at the first layer of the longest chain."""
@@ -100,7 +107,7 @@ class SaturatingStack(ProgramRule):
         yield self.symptom(
             activation_place(program, best[0].path),
             evidence,
-            f"{len(best)} {name} layers follow each other ({best[0].path} to {best[-1].path}): each "
+            f"{len(best)} {name} layers in a row ({best[0].path} to {best[-1].path}): each "
             "one shrinks the gradient.",
         )
 
@@ -158,7 +165,10 @@ def _chain(program: Program, spec: LayerSpec) -> list[LayerSpec]:
             if ACTIVATIONS[wanted].saturation[1] == float("inf"):
                 break
             chain.append(current)
-        elif not (current.kind in (*AFFINE, *PASS_THROUGH) and chain) or current.activation not in ("linear", None):
+        elif not (current.kind in (*AFFINE, *PASS_THROUGH) and chain) or current.activation not in (
+            "linear",
+            None,
+        ):
             break
         after = program.successors(current.path)
         current = program.layer(after[0]) if len(after) == 1 else None

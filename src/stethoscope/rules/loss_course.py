@@ -128,7 +128,7 @@ class LossDiverging(Rule):
         if series.count < least_steps(row.program) or series.count % CHECK_EVERY:
             return state, []
         level, error = series.level()
-        slope, clear = series.trend()
+        _, clear = series.trend()
         if not level > first + CLEAR * error + self.rise * scale or clear < -CLEAR:
             return state, []
         state["told"] = True

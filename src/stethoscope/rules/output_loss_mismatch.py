@@ -29,7 +29,7 @@ class OutputLossMismatch(ProgramRule):
 
     False alarms: outputs that a custom layer normalizes; an unknown activation is not accused.
 
-    References: UMLAUT (CHI'21) "missing softmax"; NeuraLint; DeepDiagnosis (ICSE'22) "out of range".
+    References: UMLAUT (CHI'21) "missing softmax"; NeuraLint; DeepDiagnosis (ICSE'22).
     """
 
     code = "S002"

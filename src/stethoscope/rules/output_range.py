@@ -99,7 +99,7 @@ class OutputRange(ProgramRule):
                     ),
                 ]
                 message = (
-                    f"{where} ends in {head.activation}, which gives {facts.low:g}..{facts.high:g}, "
+                    f"{where} ends in {head.activation}, giving {facts.low:g}..{facts.high:g}, "
                     f"but the targets run from {low:.4g} to {high:.4g}."
                 )
                 yield self.symptom(head.place(program), evidence, message)
@@ -180,6 +180,6 @@ class OutputRangeTouched(ProgramRule):
             yield self.symptom(
                 head.place(program),
                 evidence,
-                f"{where} ends in {head.activation}, which gives {facts.low:g}..{facts.high:g}, but "
+                f"{where} ends in {head.activation}, giving {facts.low:g}..{facts.high:g}, but "
                 f"some targets are outside ({low:.4g} to {high:.4g}).",
             )

@@ -101,7 +101,7 @@ class SaturatedActivation(StreakRule):
             ),
         ]
         return evidence, (
-            f"{share:.0%} of the pre-activations of {slot.layer} are where {spec.activation} is flat."
+            f"{share:.0%} of the pre-activations of {slot.layer} are in the flat part of {spec.activation}."
         )
 
 

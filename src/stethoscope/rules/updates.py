@@ -58,7 +58,7 @@ class UnchangedWeight(StreakRule):
 
 
 class UpdateRatio(Rule):
-    """The ratio of update to weight of the kernel that moves most, on several probed steps in a row."""
+    """Update over weight of the kernel that moves most, on several probed steps in a row."""
 
     kind = SymptomClass.SUSPICION
     needs = frozenset({Stage.UPDATE, Stage.WEIGHT})

@@ -1,0 +1,87 @@
+"""Is it learning? One pure function of what was measured so far."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+
+from stethoscope.faults._measure import Measurements
+from stethoscope.program import Program
+from stethoscope.rules._baseline import trivial_loss
+from stethoscope.rules._series import CLEAR, Series
+from stethoscope.rules.loss_course import least_steps
+
+MARGIN = 0.02  # a model that uses its input is 2 % better than one that does not
+FALL = 0.05  # without a baseline: a fall by a twentieth is no rounding
+NO_CRITERION = "no learning criterion applies to this loss"
+SLOW = 10.0  # at its present slope it would need ten times the run so far to reach the baseline
+
+
+class State(enum.StrEnum):
+    """What the run is doing to the user's goal."""
+
+    HARMED = "harmed"
+    LEARNING = "learning"
+    UNKNOWN = "unknown"
+
+
+@dataclasses.dataclass(frozen=True)
+class Harm:
+    """The answer, with the reason in one sentence."""
+
+    state: State
+    reason: str
+
+
+def judge(program: Program, measured: Measurements) -> Harm:
+    """Whether the run is harmed, learning, or whether it cannot be known yet."""
+    if measured.nonfinite_step is not None:
+        return Harm(State.HARMED, f"numbers became non-finite at step {measured.nonfinite_step}")
+    series, least = measured.loss, least_steps(program)
+    if series.count == 0:
+        return Harm(State.UNKNOWN, "no training loss was seen")
+    if series.count < least:
+        return Harm(State.UNKNOWN, f"only {series.count} steps were seen; {least} are needed")
+    known = trivial_loss(program)
+    if known is None:
+        if len(program.optimizers) > 1:
+            return Harm(State.UNKNOWN, NO_CRITERION)  # models that play against each other
+        return _without_baseline(series)
+    baseline, words = known
+    level, error = series.level()
+    slack = MARGIN * abs(baseline)
+    if level + 3 * error < baseline - slack:
+        if _risen(series, level, error):
+            return Harm(State.HARMED, f"the loss rose to {level:.4g}")
+        return Harm(State.LEARNING, f"loss {level:.4g}; {words} {baseline:.4g}")
+    slope, clear = series.trend()
+    falling = slope < 0 and clear < -CLEAR
+    if falling and level - slope * -SLOW * series.count < baseline - slack:
+        return Harm(State.UNKNOWN, f"the loss is {level:.4g} and still falling")
+    if level > baseline - slack:
+        return Harm(
+            State.HARMED,
+            f"after {series.count} steps the loss is {level:.4g}; {words} {baseline:.4g}",
+        )
+    return Harm(State.UNKNOWN, f"the loss is {level:.4g}; {words} {baseline:.4g}")
+
+
+def _without_baseline(series: Series) -> Harm:
+    level, error = series.level()
+    first = series.start()
+    scale = max(abs(first), abs(level), 1e-12)
+    if _risen(series, level, error):
+        return Harm(State.HARMED, f"the loss rose from {first:.4g} to {level:.4g}")
+    if level + CLEAR * error < first - FALL * scale:
+        return Harm(State.LEARNING, f"the loss fell from {first:.4g} to {level:.4g}")
+    return Harm(State.UNKNOWN, NO_CRITERION)
+
+
+def _risen(series: Series, level: float, error: float) -> bool:
+    first = series.start()
+    slope, clear = series.trend()
+    if math.isnan(error) or math.isinf(error):
+        return False
+    high = level > first + CLEAR * error + 0.2 * max(abs(first), 1e-3)
+    return high and not (slope < 0 and clear < -CLEAR)

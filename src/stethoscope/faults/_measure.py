@@ -1,0 +1,106 @@
+"""What faults compute their values from: the first and the latest figures of a run, bounded."""
+
+from __future__ import annotations
+
+import math
+
+from stethoscope.rules._series import Series
+from stethoscope.rules.updates import update_ratios
+from stethoscope.stats import POSITION, FloatArray
+from stethoscope.trace import Row, RowKind
+from stethoscope.types import Phase, Slot, Stage, Stat
+
+EARLY_PROBES = 8
+
+
+class Measurements:
+    """A fold over rows that keeps, per tensor, its first and its latest statistics.
+
+    Attributes:
+        loss: The training loss of every step.
+        rates: First and latest learning rate.
+        ratios: Update over weight of each kernel on the first `EARLY_PROBES` probed steps.
+        steps, probes: How many were seen.
+        nonfinite_step: Step of the first non-finite loss, gradient or weight; None when all was
+            finite.
+        validated: Validation loss of each epoch, as a series.
+    """
+
+    def __init__(self) -> None:
+        self.loss = Series()
+        self.validated = Series()
+        self.rates: tuple[float, float] = (math.nan, math.nan)
+        self.ratios: dict[Slot, list[float]] = {}
+        self.steps = 0
+        self.probes = 0
+        self.nonfinite_step: int | None = None
+        self._first: dict[Slot, FloatArray] = {}
+        self._last: dict[Slot, FloatArray] = {}
+
+    def add(self, row: Row) -> None:
+        """Takes the next row."""
+        if row.kind is RowKind.EPOCH:
+            self.validated.add(row.scalar(Stage.LOSS, phase=Phase.VALIDATION))
+            return
+        self.steps = max(self.steps, row.step + 1)
+        loss = row.scalar(Stage.LOSS)
+        if not math.isnan(loss):
+            self.loss.add(loss)
+        rate = row.scalar(Stage.HYPER, param="learning_rate")
+        if not math.isnan(rate):
+            first = rate if math.isnan(self.rates[0]) else self.rates[0]
+            self.rates = (first, rate)
+        if self.nonfinite_step is None and self._is_nonfinite(row):
+            self.nonfinite_step = row.step
+        if not row.probed:
+            return
+        self.probes += 1
+        for stage in Stage:
+            if stage.is_scalar:
+                continue
+            for slot, number in row.slots.of(stage):
+                if row.stats is None or number >= len(row.stats):
+                    continue
+                vector = row.stats[number]
+                if vector[POSITION[Stat.COUNT]] == vector[POSITION[Stat.COUNT]]:
+                    self._first.setdefault(slot, vector)
+                    self._last[slot] = vector
+        if self.probes <= EARLY_PROBES:
+            for slot, ratio in update_ratios(row):
+                self.ratios.setdefault(slot, []).append(ratio)
+
+    def first(self, slot: Slot, stat: Stat) -> float:
+        """A statistic at the first probe of a tensor; NaN when it was not recorded."""
+        return _of(self._first, slot, stat)
+
+    def last(self, slot: Slot, stat: Stat) -> float:
+        """A statistic at the latest probe of a tensor; NaN when it was not recorded."""
+        return _of(self._last, slot, stat)
+
+    def slots(self, stage: Stage) -> list[Slot]:
+        """The tensors that were seen at a stage, in the order of their first appearance."""
+        return [slot for slot in self._first if slot.stage is stage]
+
+    def first_ratio(self) -> tuple[Slot, float] | None:
+        """The kernel that moved most, in share of its size, in the first probed step."""
+        if not self.ratios:
+            return None
+        slot = max(self.ratios, key=lambda s: self.ratios[s][0])
+        return slot, self.ratios[slot][0]
+
+    @staticmethod
+    def _is_nonfinite(row: Row) -> bool:
+        trained = (Stage.LOSS, Stage.OUTPUT_GRAD, Stage.WEIGHT_GRAD, Stage.UPDATE, Stage.WEIGHT)
+        for event in row.events:
+            if event.kind == "nonfinite" and event.payload.get("phase", "train") == "train":
+                return True
+        for stage in trained[1:]:
+            for slot, count in row.each(stage, Stat.NAN_COUNT):
+                if count + row.get(slot, Stat.INF_COUNT) > 0:
+                    return True
+        return False
+
+
+def _of(known: dict[Slot, FloatArray], slot: Slot, stat: Stat) -> float:
+    vector = known.get(slot)
+    return math.nan if vector is None else float(vector[POSITION[stat]])

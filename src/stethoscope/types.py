@@ -353,8 +353,7 @@ def encode(value: Any) -> Any:
         return [encode(v) for v in value]
     if isinstance(value, bool) or value is None or isinstance(value, str):
         return value
-    if hasattr(value, "item") and not isinstance(value, (int, float)):
-        value = value.item()
+    value = value.item() if hasattr(value, "item") else value
     plain = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
     return value if plain else str(value)
 

@@ -40,6 +40,11 @@ class DataProfile:
         self._batch_shape: tuple[int, ...] | None = None
         self._dtype: str | None = None
 
+    @property
+    def batches(self) -> int:
+        """How many batches were added."""
+        return self._batches
+
     def add(self, batch: npt.ArrayLike, dtype: str | None = None) -> None:
         """Adds one batch; the first axis is the samples.
 

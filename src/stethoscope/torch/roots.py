@@ -1,0 +1,155 @@
+"""A root: a model that the user calls, and the names of everything in it."""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from typing import Any
+
+from torch import Tensor, nn
+
+from stethoscope.data import DataProfile
+from stethoscope.program import LossSpec
+from stethoscope.torch.describe import layer_spec
+from stethoscope.torch.flow import Key
+from stethoscope.vocabulary import LayerKind
+
+WRAPPERS = (
+    "DistributedDataParallel",
+    "DataParallel",
+    "OptimizedModule",
+    "FullyShardedDataParallel",
+)
+WRAPPER_PARTS = frozenset(
+    {"module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
+)
+
+
+@dataclasses.dataclass
+class LossSite:
+    """One loss call of the program.
+
+    Attributes:
+        spec: As last described; its output is filled in when the names are final.
+        output: The layer whose output is the prediction.
+        profile: Facts of the targets of all probed steps.
+        calls: How often it was seen on probed steps.
+    """
+
+    spec: LossSpec
+    output: Key | None
+    profile: DataProfile
+    calls: int = 0
+
+
+class Root:
+    """Names of the modules and parameters of one model. Does not keep the model alive.
+
+    Args:
+        number: Identifies the root within the session.
+        module: The model.
+        title: The user's name for it.
+    """
+
+    def __init__(self, number: int, module: nn.Module, title: str) -> None:
+        self.number = number
+        self.title = title
+        self.prefix = ""
+        self.paths: dict[int, str] = {}
+        self.params: dict[int, tuple[str, str]] = {}
+        self.profiles: dict[str, DataProfile] = {}
+        self.sites: dict[tuple[Any, ...], LossSite] = {}
+        self.last_site: dict[tuple[str, int], LossSite] = {}
+        self.unseen: dict[str, str] = {}
+        self.loss_inside = False
+        self._kinds: dict[int, tuple[LayerKind, str | None]] = {}
+        self.trainable = True
+        self._module = weakref.ref(module)
+        self.refresh()
+
+    @property
+    def module(self) -> nn.Module | None:
+        """The model, while it lives."""
+        return self._module()
+
+    def refresh(self) -> None:
+        """Reads the names again: modules may have been added."""
+        module = self.module
+        if module is None:
+            return
+        self.paths = {id(m): _plain(name) for name, m in module.named_modules()}
+        self.params = {}
+        self._kinds = {}
+        for child in module.modules():
+            path = self.paths[id(child)]
+            for name, param in child._parameters.items():
+                if param is not None:
+                    layer, own = _owner(path, name)
+                    self.params.setdefault(id(param), (layer, own))
+        self.trainable = any(p.requires_grad for p in module.parameters())
+
+    def path(self, module: nn.Module) -> str:
+        """Attribute path of a module of this root."""
+        path = self.paths.get(id(module))
+        if path is None:
+            self.refresh()
+            path = self.paths.get(id(module), type(module).__name__.lower())
+        return path
+
+    def holds(self, module: nn.Module) -> bool:
+        """Whether `module` is part of this model."""
+        if id(module) not in self.paths or self.module is None:
+            return False
+        return any(m is module for m in self.module.modules())
+
+    def kind(self, module: nn.Module) -> tuple[LayerKind, str | None]:
+        """Kind and activation of a module of this root."""
+        found = self._kinds.get(id(module))
+        if found is None:
+            spec = layer_spec("", module, None)
+            found = self._kinds[id(module)] = (spec.kind, spec.activation)
+        return found
+
+    def parameters(self) -> list[nn.Parameter]:
+        """All parameters, shared ones once."""
+        module = self.module
+        return list(module.parameters()) if module is not None else []
+
+    def shown(self, path: str) -> str:
+        """A path within the root as the Program names it."""
+        if not path:
+            return self.title
+        if path.startswith("/"):  # a call in the root's own forward
+            path = path[1:]
+            if path in self.paths.values():
+                path += "_call"
+        return f"{self.prefix}.{path}" if self.prefix else path
+
+
+def _plain(name: str) -> str:
+    return ".".join(part for part in name.split(".") if part not in WRAPPER_PARTS)
+
+
+def _owner(path: str, name: str) -> tuple[str, str]:
+    """The layer and the name of a parameter: a parametrized one belongs to the layer itself."""
+    head, found, tail = path.partition("parametrizations")
+    if found:
+        return head.rstrip("."), f"{found}{tail}.{name}"
+    return path, name
+
+
+def is_compiled(module: nn.Module) -> bool:
+    """Whether calling `module` runs a compiled graph."""
+    return type(module).__name__ == "OptimizedModule" or module._compiled_call_impl is not None
+
+
+def is_keras(module: nn.Module) -> bool:
+    """Whether Keras made it: Keras's own loop drives it, and Keras's adapter watches it."""
+    return any(
+        cls.__module__.partition(".")[0] in ("keras", "tf_keras") for cls in type(module).__mro__
+    )
+
+
+def gradient(param: Tensor) -> Tensor | None:
+    """The gradient, without the warning that reading it of a non-leaf gives."""
+    return param.grad if param.is_leaf else None

@@ -1,0 +1,251 @@
+"""One run: the models that are trained together, and how their steps become rows."""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from stethoscope.monitor import Monitor, Session
+from stethoscope.program import DataSpec, FitSpec, LossSpec, OptimizerSpec, Program
+from stethoscope.stats import FloatArray
+from stethoscope.torch import describe, structure
+from stethoscope.torch.flow import Key
+from stethoscope.torch.losses_seen import due
+from stethoscope.torch.roots import Root
+from stethoscope.torch.sources import Sources
+from stethoscope.torch.step import Step
+from stethoscope.types import Slot, SourceRef, Stage
+
+MAX_SCANS = 3
+
+
+class Run:
+    """Models and optimizers that are trained together, and the monitor that judges them.
+
+    Args:
+        session: Opens the monitor.
+        lines: Where things were constructed.
+    """
+
+    def __init__(self, session: Session, lines: Sources) -> None:
+        self.roots: list[Root] = []
+        self.scans_left = MAX_SCANS
+        self.update_source: SourceRef | None = None
+        self._lines = lines
+        self._session = session
+        self._monitor: Monitor | None = None
+        self._structure = structure.Structure(lines)
+        self._steps: dict[tuple[int, ...], int] = {}
+        self._optimizers: dict[tuple[int, ...], weakref.ref[torch.optim.Optimizer]] = {}
+        self._slots: dict[tuple[Key | None, str, Stage], Slot] = {}
+        self._params: dict[int, tuple[Key, str]] = {}
+        self._notes: dict[str, str] = {}
+        self._probed = 0
+
+    @property
+    def monitor(self) -> Monitor | None:
+        """What judges the run; None before its first step."""
+        return self._monitor
+
+    def join(self, roots: list[Root]) -> None:
+        """Models that ran in a step of this run belong to it; the later ones get a prefix."""
+        for root in roots:
+            if root in self.roots:
+                continue
+            if self.roots or len(roots) > 1:
+                root.prefix = _unique(root.title, [r.prefix for r in self.roots])
+            self.roots.append(root)
+            self._params.update(
+                {i: ((root.number, path), name) for i, (path, name) in root.params.items()}
+            )
+
+    def has(self, roots: list[Root], optimizer: torch.optim.Optimizer) -> bool:
+        """Whether a step of `optimizer` in which `roots` ran is a step of this run."""
+        if any(root in self.roots and root.trainable for root in roots):
+            return True
+        return not roots and self.known(optimizer)
+
+    def known(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Whether it updates a parameter of this run."""
+        return any(self.param_key(p) for group in optimizer.param_groups for p in group["params"])
+
+    def is_probed(self) -> bool:
+        """Whether the next step is to be probed."""
+        if self._monitor is None:
+            return True
+        count = max(len(self._steps), 1)
+        return self._monitor.schedule.probe(self._monitor.recorder.rows_written // count)
+
+    def alarm(self, step: Step) -> None:
+        """A gradient is not finite: the next steps are looked at closely."""
+        if self._monitor is not None:
+            rows = self._monitor.recorder.rows_written
+            self._monitor.schedule.alarm(rows // max(len(self._steps), 1))
+
+    def unseen(self, topic: str, reason: str) -> None:
+        """Declares what cannot be seen of this run."""
+        self._notes[topic] = reason
+        if self._monitor is not None:
+            program = self._monitor.recorder.program
+            self._monitor.recorder.revise(unseen={**program.unseen, topic: reason})
+
+    def path(self, key: Key) -> str:
+        """The layer's path in the Program."""
+        return self._structure.path(key, self.roots)
+
+    def param_key(self, param: Tensor) -> tuple[Key, str] | None:
+        """Layer and name of a parameter; None for one of no model of this run."""
+        found = self._params.get(id(param))
+        if found is not None:
+            return found
+        for root in self.roots:
+            if any(p is param for p in root.parameters()):
+                root.refresh()
+                path, name = root.params[id(param)]
+                self._params[id(param)] = ((root.number, path), name)
+                return self._params[id(param)]
+        return None
+
+    def weights_of(self, optimizer: torch.optim.Optimizer, params: list[Tensor]) -> list[Tensor]:
+        """The weights that a row of `optimizer` shows: its own, and those of no optimizer."""
+        taken = {i for known in self._steps for i in known} | {id(p) for p in params}
+        free = [
+            p
+            for root in self.roots
+            for p in root.parameters()
+            if id(p) not in taken and (p.requires_grad or self._probed == 0)
+        ]
+        return [*params, *free]
+
+    def finish(self, step: Step, optimizer: torch.optim.Optimizer) -> None:
+        """Turns a step into a row."""
+        key = tuple(id(p) for group in optimizer.param_groups for p in group["params"])
+        number = self._steps.setdefault(key, 0)
+        self._steps[key] = number + 1
+        monitor = self._monitor
+        if monitor is None:
+            program = Program("torch", torch.__version__, fit=FitSpec(source=self.update_source))
+            monitor = self._monitor = self._session.open(program)
+        if step.probing:
+            self._probed += 1
+            self._structure.learn(step.flow)
+        self._revise(monitor, step, optimizer, key)
+        self._record(monitor, step, optimizer)
+        monitor.spent(step.spent)
+        monitor.end_step(number, 0, number)
+
+    def _record(self, monitor: Monitor, step: Step, optimizer: torch.optim.Optimizer) -> None:
+        recorder = monitor.recorder
+        for event in step.events:
+            recorder.event("nonfinite", **event)
+        for place, row in step.tensors.items():
+            slot = self._slot(place)
+            if slot is not None:
+                recorder.observe(slot, row)
+        loss = step.loss()
+        if loss is not None:
+            recorder.scalar(Stage.LOSS, loss)
+        if step.backward:
+            recorder.scalar(Stage.LOSS, step.backward[-1], param="backward")
+        for name, values in step.metrics.items():
+            recorder.scalar(Stage.METRIC, sum(values) / len(values), param=name)
+        for index, group in enumerate(optimizer.param_groups):
+            rate = group.get("lr")
+            if rate is not None:
+                name = f"learning_rate[{index}]" if index else "learning_rate"
+                recorder.scalar(Stage.HYPER, float(rate), param=name)
+
+    def _slot(self, place: tuple[Key | None, str, Stage]) -> Slot | None:
+        slot = self._slots.get(place)
+        if slot is None:
+            key, param, stage = place
+            if key is None:
+                slot = Slot("", param, stage)
+            else:
+                moved = self._structure.folded(key, stage)
+                if moved is None:
+                    return None
+                slot = Slot(self.path(moved[0]), param, moved[1])
+            self._slots[place] = slot
+        return slot
+
+    # The Program
+
+    def _revise(
+        self,
+        monitor: Monitor,
+        step: Step,
+        optimizer: torch.optim.Optimizer,
+        key: tuple[int, ...],
+    ) -> None:
+        changes: dict[str, Any] = {}
+        if self._structure.changed:
+            changes["layers"] = self._structure.layers(self.roots)
+            changes["edges"] = self._structure.edges(self.roots)
+        known = self._optimizers.get(key)
+        if known is None or known() is not optimizer:
+            self._optimizers[key] = weakref.ref(optimizer)
+            changes["optimizers"] = self._optimizer_specs()
+        if step.probing and due(self._probed):
+            changes["losses"] = self._losses()
+            changes["inputs"] = self._inputs()
+            changes["targets"] = tuple(
+                site.profile.spec() for site in self._sites() if site.profile.batches
+            )
+            size = next((s.batch_shape[0] for s in changes["inputs"] if s.batch_shape), None)
+            changes["fit"] = FitSpec(batch_size=size, source=self.update_source)
+        notes = dict(self._notes)
+        for root in self.roots:
+            notes.update(root.unseen)
+        if notes != dict(monitor.recorder.program.unseen):
+            changes["unseen"] = notes
+        if changes:
+            monitor.recorder.revise(**changes)
+
+    def _optimizer_specs(self) -> tuple[OptimizerSpec, ...]:
+        names = {i: f"{self.path(key)}/{name}" for i, (key, name) in self._params.items()}
+        specs = []
+        for reference in self._optimizers.values():
+            optimizer = reference()
+            if optimizer is None:
+                continue
+            spec = describe.optimizer_spec(optimizer, names, self._lines.of(optimizer))
+            schedule = self._lines.schedule_of(optimizer)
+            if schedule is not None:
+                spec = dataclasses.replace(spec, schedule=schedule[0], rate_source=schedule[1])
+            specs.append(spec)
+        return tuple(specs)
+
+    def _sites(self) -> list[Any]:
+        return [site for root in self.roots for site in root.sites.values()]
+
+    def _losses(self) -> tuple[LossSpec, ...]:
+        specs = []
+        for site in self._sites():
+            spec = site.spec
+            output = self.path(self._structure.moved(site.output)) if site.output else None
+            spec = dataclasses.replace(spec, output=output)
+            if site.profile.batches and "ignored_share" not in spec.config:
+                spec = dataclasses.replace(spec, target=site.profile.spec())
+            specs.append(spec)
+        return tuple(specs)
+
+    def _inputs(self) -> tuple[DataSpec, ...]:
+        profiles = [p for root in self.roots for p in root.profiles.values()]
+        specs = tuple(profile.spec() for profile in profiles)
+        return specs
+
+
+def _unique(name: str, taken: list[str]) -> str:
+    text, count = name, 1
+    while text in taken:
+        count += 1
+        text = f"{name}_{count}"
+    return text
+
+
+__all__ = ["FloatArray", "Run"]

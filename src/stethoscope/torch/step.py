@@ -1,0 +1,101 @@
+"""What was seen since the last optimizer step: collected by the hooks, emptied into a run."""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from stethoscope.program import LossSpec
+from stethoscope.stats import FloatArray
+from stethoscope.torch.describe import Call
+from stethoscope.torch.flow import Flow, Key
+from stethoscope.torch.roots import Root
+from stethoscope.types import SourceRef, Stage
+
+MAX_CALLS = 400  # after the model's forward; a hand-written loss is shorter
+
+
+@dataclasses.dataclass
+class Batch:
+    """One forward pass, as it can be run again while the weights are those of this step.
+
+    Attributes:
+        root, module: What was called.
+        args, kwargs: References, not copies.
+        rng: State of torch's generator before the pass.
+    """
+
+    root: Root
+    module: nn.Module
+    args: tuple[Any, ...]
+    rng: Tensor
+    kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+class Step:
+    """One step in the making.
+
+    Args:
+        probing: Whether full statistics are taken.
+    """
+
+    def __init__(self, probing: bool) -> None:
+        self.probing = probing
+        self.flow = Flow()
+        self.tensors: dict[tuple[Key | None, str, Stage], FloatArray] = {}
+        self.batches: list[Batch] = []
+        self.targets: list[Tensor] = []
+        self.losses: list[float] = []
+        self.micro: list[float] = []
+        self.backward: list[float] = []
+        self.metrics: dict[str, list[float]] = {}
+        self.metric_of: int | None = None
+        self.calls: list[Call] = []
+        self.hand_written: LossSpec | None = None
+        self.events: list[dict[str, Any]] = []
+        self.spent = 0.0
+        self.closure = False
+        self.update_source: SourceRef | None = None
+        self.before: list[tuple[Tensor, Tensor]] = []
+        self.scaled: dict[int, tuple[weakref.ref[Tensor], weakref.ref[Tensor]]] = {}
+        self.failed_loss = False
+
+    @property
+    def roots(self) -> list[Root]:
+        """The roots that ran, each once."""
+        return list(dict.fromkeys(batch.root for batch in self.batches))
+
+    def observe(self, key: Key | None, param: str, stage: Stage, row: FloatArray) -> None:
+        """Keeps the statistics of one tensor; the first of a step, unless a later one is worse."""
+        place = (key, param, stage)
+        seen = self.tensors.get(place)
+        if seen is None or row[-3] + row[-2] > seen[-3] + seen[-2]:
+            self.tensors[place] = row
+
+    def unscaled(self, loss: Tensor) -> Tensor:
+        """The loss before it was multiplied or divided by a number (GradScaler, accumulation)."""
+        for _ in range(8):
+            found = self.scaled.get(id(loss))
+            before = found[1]() if found is not None and found[0]() is loss else None
+            if before is None:
+                break
+            loss = before
+        return loss
+
+    def loss(self) -> float | None:
+        """Mean over micro-batches of the sum of the loss calls of each; None when none was seen."""
+        values = self.losses + ([sum(self.micro)] if self.micro else [])
+        if not values:
+            return None
+        return values[0] if self.closure else sum(values) / len(values)
+
+
+def number(tensor: Tensor) -> float:
+    """The value of a loss; the mean of one that is not yet reduced."""
+    with torch._C.DisableTorchFunction(), torch.no_grad():
+        value = tensor.detach()
+        return float(value if value.numel() == 1 else value.float().mean())

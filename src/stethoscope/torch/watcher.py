@@ -1,0 +1,458 @@
+"""The state machine of a watched process: torch's global hooks in, steps of runs out.
+
+Nothing is put on a user's module: the hooks are torch's global ones. On a plain step they find
+out that there is nothing to do and return; on a probed step they hand everything to a `Probe`.
+Every hook is a boundary: an error of ours ends the watching, never the training.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import threading
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules import module as nn_module
+from torch.optim import optimizer as optim_optimizer
+
+from stethoscope.diagnosis import locate
+from stethoscope.monitor import FaultyTrainingError, Session
+from stethoscope.torch import losses_seen, sources
+from stethoscope.torch.flow import Origin, tensors_in
+from stethoscope.torch.mode import CallMode
+from stethoscope.torch.probe import Probe
+from stethoscope.torch.roots import Root, is_compiled, is_keras
+from stethoscope.torch.runs import Run
+from stethoscope.torch.sources import Sources
+from stethoscope.torch.step import Batch, Step
+from stethoscope.torch.update import after_update, before_update
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def boundary(method: F) -> F:
+    """Catches every error of ours; the run goes on without us."""
+
+    @functools.wraps(method)
+    def guarded(self: Watcher, *args: Any) -> Any:
+        try:
+            return method(self, *args)
+        except FaultyTrainingError:
+            raise
+        except Exception as error:
+            self.fail(error)
+            return None
+
+    return guarded  # type: ignore[return-value]
+
+
+class Watcher:
+    """Watches the models of this process, or the given ones.
+
+    Args:
+        session: Where runs are opened and notes are kept.
+        models: The models to watch; None watches every model that is trained.
+        lines: Where modules and optimizers were constructed.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        models: Sequence[nn.Module] | None = None,
+        lines: Sources | None = None,
+    ) -> None:
+        self.session = session
+        self.lines = lines or Sources()
+        self.runs: list[Run] = []
+        self._mode = CallMode(self._call)
+        self._handles: list[Any] = []
+        self._filter: Any = None
+        self._thread = threading.get_ident()
+        self._pid = os.getpid()
+        self._roots: list[Root] = []
+        self._is_root: dict[int, tuple[weakref.ref[nn.Module], Root | None]] = {}
+        self._only: set[int] | None = None
+        self._active: nn.Module | None = None
+        self._root: Root | None = None
+        self._probe: Probe | None = None
+        self._step: Step | None = None
+        self._unhooked: Any = None
+        self.failure: str | None = None
+        if models is not None:
+            self._only = {id(p) for model in models for p in model.parameters()}
+            for model in models:
+                self._add_root(model, type(model).__name__.lower())
+
+    # Life
+
+    def start(self) -> None:
+        """Installs the global hooks."""
+        self._handles = [
+            nn_module.register_module_forward_pre_hook(self._enter),
+            nn_module.register_module_forward_hook(self._leave, with_kwargs=True, always_call=True),
+            optim_optimizer.register_optimizer_step_pre_hook(self._before_update),
+            optim_optimizer.register_optimizer_step_post_hook(self._after_update),
+        ]
+        # torch warns that global hooks fire once more around a compiled module; ours know.
+        warnings.filterwarnings("ignore", message="Using `torch.compile\\(module\\)` when there")
+        self._filter = warnings.filters[0]
+
+    def stop(self) -> None:
+        """Removes everything; what was seen of an unfinished step is dropped."""
+        self._mode.leave()
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        if self._filter in warnings.filters:
+            warnings.filters.remove(self._filter)  # type: ignore[attr-defined]
+        self._forget()
+        self.lines.stop()
+
+    def fail(self, error: BaseException) -> None:
+        """Something of ours broke: says so once, and stops to watch."""
+        if self.failure is None:
+            frame = error.__traceback__
+            while frame is not None and frame.tb_next is not None:
+                frame = frame.tb_next
+            where = f"{frame.tb_frame.f_code.co_name}:{frame.tb_lineno}" if frame else "?"
+            self.failure = f"{type(error).__name__}: {error} (in {where})"
+            note = f"watching PyTorch stopped after an internal error: {self.failure}"
+            self.session.notes.append(note)
+            self.session.tell(note)
+            for run in self.runs:
+                run.unseen("torch", note)
+        self.stop()
+
+    def _forget(self) -> None:
+        if self._step is not None:
+            self._step.probing = False  # gradient hooks that still hang on outputs
+        self._step = self._probe = self._active = self._root = None
+
+    # Forward
+
+    def _enter(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        active = self._active
+        if active is not None and active is not module:
+            if self._probe is not None:
+                self._enter_layer(module, args)
+            return
+        if not module.training or not torch.is_grad_enabled():
+            if self._mode.active and torch._C._current_graph_task_id() == -1:
+                self._mode.leave()
+            return
+        self._enter_root(module, args)
+
+    def _leave(self, module: nn.Module, args: tuple[Any, ...], *rest: Any) -> None:
+        # torch leaves out the keyword arguments when the forward pass has raised.
+        if self._active is None:
+            return
+        if module is self._active and (self._probe is None or len(self._probe.open) <= 1):
+            self._leave_root(module, rest)
+        elif self._probe is not None:
+            self._leave_layer(module, rest)
+
+    @boundary
+    def _enter_layer(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        begun = time.perf_counter()
+        probe = self._probe
+        if probe is None or threading.get_ident() != self._thread or hidden():
+            return
+        probe.enter(module, args)
+        probe.step.spent += time.perf_counter() - begun
+
+    @boundary
+    def _leave_layer(self, module: nn.Module, rest: tuple[Any, ...]) -> None:
+        begun = time.perf_counter()
+        probe = self._probe
+        if probe is None or threading.get_ident() != self._thread or hidden():
+            return
+        failed = len(rest) < 2
+        probe.leave(module, rest[-1], {} if failed else rest[0], failed)
+        probe.step.spent += time.perf_counter() - begun
+
+    @boundary
+    def _enter_root(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        begun = time.perf_counter()
+        root = self._root_of(module)
+        if root is None or not self._watchable():
+            return
+        self._mode.leave()
+        step = self._step = self._step or Step(self._is_probed(root))
+        self._active, self._root, self._probe = module, root, None
+        step.batches.append(Batch(root, module, args, torch.get_rng_state()))
+        compiled = is_compiled(module)
+        if compiled:
+            self._suspend(module)
+        elif step.probing:
+            self._probe = Probe(step, root)
+            self._probe.enter(module, args)
+            losses_seen.inputs(step, root, args)
+        if (step.probing or root.loss_inside) and not compiled:
+            self._push()
+        step.spent += time.perf_counter() - begun
+
+    @boundary
+    def _leave_root(self, module: nn.Module, rest: tuple[Any, ...]) -> None:
+        begun = time.perf_counter()
+        step, probe, root = self._step, self._probe, self._root
+        self._active = None
+        if step is None or root is None:
+            return
+        failed = len(rest) < 2
+        if not failed:
+            step.batches[-1].kwargs = rest[0]
+        if probe is not None:
+            probe.leave(module, rest[-1], {} if failed else rest[0], failed)
+            if not failed:
+                losses_seen.inputs(step, root, rest[0])
+                step.flow.read(tensors_in(rest[1]), "output")
+            probe.outside = True
+            probe.open.clear()
+        if failed:
+            self._mode.leave()
+        else:
+            self._push()
+        step.spent += time.perf_counter() - begun
+
+    def _suspend(self, module: nn.Module) -> None:
+        """Takes the global hooks away while a compiled module runs: they would be traced."""
+        for table in (nn_module._global_forward_pre_hooks, nn_module._global_forward_hooks):
+            for handle in self._handles[:2]:
+                table.pop(handle.id, None)
+
+        def resume(inner: nn.Module, args: Any, output: Any) -> None:
+            handle.remove()
+            self._resume()
+            self._leave(inner, args, {}, output)
+
+        handle = module.register_forward_hook(resume)
+
+    def _resume(self) -> None:
+        if self._handles:
+            nn_module._global_forward_pre_hooks[self._handles[0].id] = self._enter
+            nn_module._global_forward_hooks[self._handles[1].id] = self._leave
+
+    # Calls
+
+    def _push(self) -> None:
+        if not self._mode.enter():
+            for root in self._roots:
+                root.unseen["loss"] = (
+                    "a torch function mode of the program was active around the model's call; "
+                    "calls of loss functions and activations were not seen"
+                )
+
+    def _call(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        step = self._step
+        if step is None or torch.compiler.is_compiling():
+            return func(*args, **kwargs)
+        role = losses_seen.role(func)
+        if role is losses_seen.Role.BACKWARD:
+            self._backward(args)
+            return func(*args, **kwargs)
+        probe = self._probe
+        if probe is not None and probe.muted:
+            return func(*args, **kwargs)
+        if role is losses_seen.Role.LOSS:
+            source = locate.here(sys._getframe(1)) if step.probing else None
+            result = func(*args, **kwargs)
+            self._loss(func, args, kwargs, result, source)
+            return result
+        if probe is not None and role is not losses_seen.Role.PASS:
+            return self._probed_call(func, args, kwargs)
+        result = func(*args, **kwargs)
+        if role is losses_seen.Role.SCALE:
+            self._scaled(args, result)
+        return result
+
+    def _probed_call(
+        self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        seen = self._before_call(func, args, kwargs)
+        result = func(*args, **kwargs)
+        self._after_call(func, args, kwargs, result, seen)
+        return result
+
+    @boundary
+    def _before_call(
+        self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        begun = time.perf_counter()
+        probe = self._probe
+        if probe is None or hidden():
+            return None
+        seen = probe.before_call(func, args, kwargs)
+        probe.step.spent += time.perf_counter() - begun
+        return seen
+
+    @boundary
+    def _after_call(
+        self,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        result: Any,
+        seen: Any,
+    ) -> None:
+        begun = time.perf_counter()
+        probe = self._probe
+        if probe is None or hidden():
+            return
+        probe.after_call(func, args, kwargs, result, seen)
+        if probe.outside:
+            losses_seen.remember(probe.step, func, args, kwargs, result)
+        if losses_seen.role(func) is losses_seen.Role.SCALE:
+            self._scaled(args, result)
+        probe.step.spent += time.perf_counter() - begun
+
+    @boundary
+    def _loss(
+        self,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        result: Any,
+        source: Any,
+    ) -> None:
+        begun = time.perf_counter()
+        step, root = self._step, self._root
+        if step is None or root is None or not isinstance(result, Tensor):
+            return
+        if self._active is not None:
+            root.loss_inside = True
+        losses_seen.loss(step, root, func, args, kwargs, result, source)
+        step.spent += time.perf_counter() - begun
+
+    @boundary
+    def _backward(self, args: tuple[Any, ...]) -> None:
+        begun = time.perf_counter()
+        step, root = self._step, self._root
+        loss = next(tensors_in(args), None)
+        if step is None or root is None or loss is None:
+            return
+        losses_seen.backward(step, root, loss)
+        step.spent += time.perf_counter() - begun
+
+    @boundary
+    def _scaled(self, args: tuple[Any, ...], result: Any) -> None:
+        if self._step is not None and isinstance(result, Tensor) and result.numel() == 1:
+            losses_seen.scaled(self._step, args, result)
+
+    # Update
+
+    @boundary
+    def _before_update(
+        self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        begun = time.perf_counter()
+        if not self._watchable():
+            return
+        self._mode.leave()
+        self._active = self._probe = None
+        step = self._step
+        if step is None or not self._owns(optimizer):
+            return
+        # step(optimizer, closure): the optimizer itself comes first.
+        step.closure = (len(args) > 1 and callable(args[1])) or callable(kwargs.get("closure"))
+        run = self._run(step, optimizer)
+        if run is None:
+            return
+        if run.update_source is None:
+            run.update_source = locate.here(sys._getframe(1))
+        before_update(run, step, optimizer)
+        step.spent += time.perf_counter() - begun
+
+    @boundary
+    def _after_update(
+        self, optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        begun = time.perf_counter()
+        step = self._step
+        if step is None or not self._watchable() or not self._owns(optimizer):
+            return
+        self._mode.leave()
+        self._active = self._probe = None
+        run = self._run(step, optimizer)
+        if run is None:
+            return
+        if step.closure and not step.probing and not run.known(optimizer):
+            pass
+        after_update(run, step, optimizer)
+        self._step = None
+        step.spent += time.perf_counter() - begun
+        run.finish(step, optimizer)
+        step.probing = False
+
+    # Which model, which run
+
+    def _watchable(self) -> bool:
+        return (
+            threading.get_ident() == self._thread
+            and os.getpid() == self._pid
+            and not torch.compiler.is_compiling()
+            and torch._C._get_tracing_state() is None
+            and torch._C._current_graph_task_id() == -1
+            and not torch._C._are_functorch_transforms_active()
+        )
+
+    def _is_probed(self, root: Root) -> bool:
+        run = next((r for r in self.runs if root in r.roots), None)
+        return run is None or run.is_probed()
+
+    def _root_of(self, module: nn.Module) -> Root | None:
+        found = self._is_root.get(id(module))
+        if found is not None and found[0]() is module:
+            return found[1]
+        root = self._find_root(module)
+        self._is_root[id(module)] = (weakref.ref(module), root)
+        return root
+
+    def _find_root(self, module: nn.Module) -> Root | None:
+        if is_keras(module) or isinstance(module, torch.jit.ScriptModule):
+            return None
+        params = [id(p) for p in module.parameters()]
+        if not params or (self._only is not None and self._only.isdisjoint(params)):
+            return None
+        for root in self._roots:
+            if root.holds(module):
+                return root
+        name = sources.variable_name(module, sys._getframe(4))
+        return self._add_root(module, name or type(module).__name__.lower())
+
+    def _add_root(self, module: nn.Module, title: str) -> Root:
+        root = Root(len(self._roots), module, title)
+        self._roots.append(root)
+        return root
+
+    def _owns(self, optimizer: torch.optim.Optimizer) -> bool:
+        if self._only is None:
+            return True
+        return any(id(p) in self._only for group in optimizer.param_groups for p in group["params"])
+
+    def _run(self, step: Step, optimizer: torch.optim.Optimizer) -> Run | None:
+        """The run that an update belongs to: by the models that ran, else by its parameters."""
+        for run in reversed(self.runs):
+            if run.has(step.roots, optimizer):
+                run.join(step.roots)
+                return run
+        if not step.roots:
+            return None
+        run = Run(self.session, self.lines)
+        run.join(step.roots)
+        self.runs.append(run)
+        return run
+
+
+def hidden() -> bool:
+    """Whether a dispatch mode of the program would see our own operations."""
+    return torch._C._len_torch_dispatch_stack() > 0
+
+
+__all__ = ["Origin", "Watcher"]

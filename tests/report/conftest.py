@@ -87,7 +87,7 @@ def diagnosis(rank=0, severity=Severity.ERROR):
 
 def report(verdict, diagnoses=(), reason=""):
     symptoms = tuple(s for d in diagnoses for s in d.symptoms)
-    overhead = {"seconds": 0.1, "share": 0.0213, "total_seconds": 5.0}
+    overhead = {"seconds": 0.1, "share": 0.0213, "total_seconds": 500.0}
     ran = tuple(f"S{i:03d}" for i in range(31))
     skipped = {"G001": "gradients are not seen", "A001": "no activation was seen"}
     return Report(META, verdict, reason, tuple(diagnoses), symptoms, ran, skipped, overhead)

@@ -1,3 +1,4 @@
+import dataclasses
 import re
 
 import pytest
@@ -76,7 +77,12 @@ def test_prose_is_wrapped(crowded, width):
 
 
 def test_brackets_of_a_user_are_no_markup(faulty):
-    import dataclasses
-
     odd = dataclasses.replace(faulty, meta={**faulty.meta, "script": "a[bold]b[/bold].py"})
     assert "a[bold]b[/bold].py" in plain(odd)
+
+
+def test_a_short_run_says_seconds_where_a_share_would_mislead(faulty):
+    short = dataclasses.replace(
+        faulty, overhead={"seconds": 0.42, "share": 1.58, "total_seconds": 0.7}
+    )
+    assert "; watching took 0.4 s; trace" in plain(short)

@@ -18,6 +18,7 @@ INDENT = 3
 LABEL = 11  # width of the column of "evidence", "change", "explains"
 MAX_EVIDENCE = 3  # pieces shown without --verbose, so that five diagnoses fit one screen
 MAX_FIXES = 2
+SHORT_RUN = 60.0  # seconds; the first 21 steps are seen in full, whatever they cost
 
 _VERDICT = {
     Verdict.FAULTY: ("FAULTY", "bold red"),
@@ -148,7 +149,7 @@ def _explains(diagnosis: Diagnosis) -> str:
             seen.append(symptom.place.layer)
     parts = []
     for name, paths in layers.items():
-        if name == diagnosis.fault and len(layers) > 1:
+        if name == diagnosis.fault:
             continue
         more = f", {len(paths) - 4} more" if len(paths) > 4 else ""
         parts.append(f"{name} ({', '.join(paths[:4])}{more})" if paths else name)
@@ -167,9 +168,8 @@ def _closing(
     )
     if hidden:
         parts.append(f"{hidden} note{'' if hidden == 1 else 's'} (--verbose)")
-    share = report.overhead.get("share")
-    if share is not None:
-        parts.append(f"overhead {100 * share:.1f} %")
+    if report.overhead:
+        parts.append(_overhead(report))
     if report.meta.get("trace"):
         parts.append(f"trace {_near(str(report.meta['trace']))}")
     if shown:
@@ -180,6 +180,13 @@ def _closing(
     if verbose:
         for code, reason in sorted(report.skipped.items()):
             yield from _labelled(code, reason, width)
+
+
+def _overhead(report: Report) -> str:
+    """What watching cost: a share, or seconds where the dense start is most of a short run."""
+    if report.overhead.get("total_seconds", SHORT_RUN) < SHORT_RUN:
+        return f"watching took {report.overhead.get('seconds', 0.0):.1f} s"
+    return f"overhead {100 * report.overhead.get('share', 0.0):.1f} %"
 
 
 def _wrap(text: str, width: int, indent: int = 0, style: str = "") -> Iterator[Text]:

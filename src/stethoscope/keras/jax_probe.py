@@ -1,13 +1,17 @@
-"""A step of a Keras model on JAX, re-computed beside the training with statistics of every stage.
+"""A step of a Keras model on JAX, re-computed beside the training to see every stage of it.
 
 The probe is a jitted function of its own over the state and the batch that the real step gets:
 it is traced while the layers are tapped, and leaves the real step's compiled code as it was.
+
+On a CPU it returns the tensors themselves, which NumPy reads without a copy: that compiles and
+runs several times faster than reductions in XLA. On a device it returns their statistics.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,56 +21,71 @@ import keras
 import numpy as np
 from jax._src import core as jax_core
 
-from stethoscope.keras.jax_stats import COUNT, describe, empty_sink, listen
+from stethoscope.keras import array_stats, jax_stats
 from stethoscope.keras.layout import Layout
 from stethoscope.keras.taps import Tapped, tap
 from stethoscope.stats import FloatArray
 from stethoscope.types import Slot, Stage
 
-MAX_OUTPUT_ELEMENTS = 2**18  # a larger prediction stays on the device
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """A tensor that the probe sees.
+
+    Attributes:
+        slot: Its key in the trace.
+        size: Number of its elements.
+        saturation, unit_axis: How to describe it.
+    """
+
+    slot: Slot
+    size: int
+    saturation: tuple[float, float] | None = None
+    unit_axis: int | None = None
 
 
 class Listener:
-    """Collects traced statistics in the order of the computation.
+    """Collects traced tensors in the order of the computation.
 
     Args:
-        sinks: Path to the sink of its output's gradient.
+        sinks: Path to the sink of its output's gradient; empty to learn the outputs' shapes.
     """
 
-    def __init__(self, sinks: dict[str, Any]) -> None:
-        self.slots: list[Slot] = []
-        self.sizes: list[int] = []
-        self.vectors: list[Any] = []
-        self.grad_sizes: dict[str, int] = {}
+    def __init__(self, sinks: Mapping[str, Any]) -> None:
+        self.seen: list[Seen] = []
+        self.tensors: list[Any] = []
+        self.outputs: dict[str, Any] = {}
         self.missed: set[str] = set()
         self._sinks = sinks
         self._trace = _current_trace()
 
     def before(self, tapped: Tapped, tensor: Any) -> None:
         """Sees a pre-activation."""
-        slot = Slot(tapped.path, "", Stage.PRE_ACTIVATION)
-        self._see(slot, tensor, saturation=tapped.saturation, unit_axis=tapped.unit_axis)
+        if self._sees(tapped, tensor):
+            slot = Slot(tapped.path, "", Stage.PRE_ACTIVATION)
+            self.seen.append(Seen(slot, tensor.size, tapped.saturation, tapped.unit_axis))
+            self.tensors.append(jax.lax.stop_gradient(tensor))
 
     def after(self, tapped: Tapped, tensor: Any) -> Any:
-        """Sees an output, and listens to the gradient that comes back to it."""
-        if not self._see(Slot(tapped.path, "", Stage.OUTPUT), tensor, unit_axis=tapped.unit_axis):
+        """Sees an output, and lets the gradient that comes back to it be seen."""
+        if not self._sees(tapped, tensor):
             return tensor
-        first = tapped.path not in self.grad_sizes
-        if first and jnp.issubdtype(tensor.dtype, jnp.floating):
-            self.grad_sizes[tapped.path] = tensor.size
-            return listen(tensor, self._sinks[tapped.path])
-        return tensor
+        slot = Slot(tapped.path, "", Stage.OUTPUT)
+        self.seen.append(Seen(slot, tensor.size, unit_axis=tapped.unit_axis))
+        self.tensors.append(jax.lax.stop_gradient(tensor))
+        if tapped.path in self.outputs or not jnp.issubdtype(tensor.dtype, jnp.floating):
+            return tensor  # of a shared layer's calls the first is listened to
+        self.outputs[tapped.path] = jax.ShapeDtypeStruct(tensor.shape, tensor.dtype)
+        sink = self._sinks.get(tapped.path)
+        return tensor if sink is None else jax_stats.listen(tensor, sink)
 
-    def _see(self, slot: Slot, tensor: Any, **how: Any) -> bool:
+    def _sees(self, tapped: Tapped, tensor: Any) -> bool:
         if not isinstance(tensor, jax.Array):
             return False
         if _current_trace() is not self._trace:
             # Inside a loop or a remat of the layer around it: its tensors cannot leave there.
-            self.missed.add(slot.layer)
+            self.missed.add(tapped.path)
             return False
-        self.slots.append(slot)
-        self.sizes.append(tensor.size)
-        self.vectors.append(jax.lax.stop_gradient(describe(tensor, **how)))
         return True
 
 
@@ -80,32 +99,35 @@ class Probe:
     Args:
         model: The Keras model.
         layout: What to look at.
+        on_device: Compute the statistics where the model is; default unless that is a CPU.
 
     Attributes:
-        slots: Slot of each row of the result, filled by the first call.
+        seen: What each tensor of the result is, filled by the first call.
         missed: Paths of layers that ran where their tensors cannot be seen.
     """
 
-    def __init__(self, model: Any, layout: Layout) -> None:
+    def __init__(self, model: Any, layout: Layout, on_device: bool | None = None) -> None:
         self._model = model
         self._tapped = layout.tapped
         self._parameters = layout.of(model.trainable_variables)
-        self.slots: list[Slot] = []
+        self._on_device = jax.default_backend() != "cpu" if on_device is None else on_device
+        self.seen: list[Seen] = []
         self.missed: set[str] = set()
-        self._sizes: list[int] = []
         eager = model.run_eagerly or not model.jit_compile
         self._compute = self._step if eager else jax.jit(self._step)
         self._traced = False
 
     def __call__(self, state: Sequence[Any], x: Any, y: Any, sample_weight: Any) -> Any:
-        """Starts the computation.
+        """Starts the computation, and does not wait for it.
 
         Args:
             state: (trainable, non-trainable, optimizer, metrics) values, as the real step gets it.
-            x, y, sample_weight: The batch.
+            x: Inputs of the batch.
+            y: Targets of the batch; None without.
+            sample_weight: Weights of the batch; None without.
 
         Returns:
-            (statistics [slots, TENSOR_STATS], outputs) on the device.
+            (tensors or statistics, outputs), to be handed to `read`.
         """
         if self._traced:
             return self._compute(*state, x, y, sample_weight)
@@ -114,18 +136,28 @@ class Probe:
         self._traced = True
         return result
 
-    def read(self, rows: Any) -> list[tuple[Slot, FloatArray]]:
-        """The statistics, once they are there."""
-        values = np.array(rows, dtype=np.float64)
-        values[:, COUNT] = self._sizes
-        return list(zip(self.slots, values, strict=True))
+    def read(self, result: Any) -> list[tuple[Slot, FloatArray]]:
+        """The statistics, once the tensors are there."""
+        if self._on_device:
+            rows = np.array(result, dtype=np.float64)
+            rows[:, jax_stats.COUNT] = [one.size for one in self.seen]
+            return [(one.slot, row) for one, row in zip(self.seen, rows, strict=True)]
+        return [
+            (
+                one.slot,
+                array_stats.describe(
+                    np.asarray(tensor), saturation=one.saturation, unit_axis=one.unit_axis
+                ),
+            )
+            for one, tensor in zip(self.seen, result, strict=True)
+        ]
 
     def _step(
         self, trainable: Any, other: Any, optimizer: Any, metrics: Any, x: Any, y: Any, weight: Any
     ) -> tuple[Any, list[Any]]:
-        listener: Listener | None = None
+        listener = Listener({})
 
-        def loss_of(trainable: Any, sinks: dict[str, Any]) -> Any:
+        def loss_of(trainable: Any, sinks: Mapping[str, Any]) -> Any:
             nonlocal listener
             listener = Listener(sinks)
             with tap(self._tapped, listener):
@@ -139,33 +171,45 @@ class Probe:
                     training=True,
                     optimizer_variables=optimizer,
                 )
-            return loss, (outputs, listener.vectors)
+            return loss, (outputs, listener.tensors)
 
-        sinks = {tapped.path: empty_sink() for tapped in self._tapped}
-        (loss, (outputs, vectors)), (weight_grads, output_grads) = jax.value_and_grad(
+        jax.eval_shape(loss_of, trainable, {})
+        sinks = {path: self._sink(output) for path, output in listener.outputs.items()}
+        (loss, (outputs, tensors)), (weight_grads, output_grads) = jax.value_and_grad(
             loss_of, argnums=(0, 1), has_aux=True
         )(trainable, sinks)
-        assert listener is not None
-        rows: list[tuple[Slot, int, Any]] = []
+        pairs: list[tuple[Seen, Any]] = []
         for stage, data in ((Stage.INPUT, x), (Stage.TARGET, y)):
             for i, tensor in enumerate(t for t in keras.tree.flatten(data) if t is not None):
-                rows.append((Slot("", str(i), stage), tensor.size, describe(tensor)))
-        rows += self._of_parameters(Stage.WEIGHT, trainable)
-        rows += zip(listener.slots, listener.sizes, vectors, strict=True)
-        rows.append((Slot("", "", Stage.LOSS), 1, describe(loss)))
-        for path, size in reversed(listener.grad_sizes.items()):
-            rows.append((Slot(path, "", Stage.OUTPUT_GRAD), size, output_grads[path]))
-        rows += self._of_parameters(Stage.WEIGHT_GRAD, weight_grads)
-        self.slots = [slot for slot, _, _ in rows]
-        self._sizes = [size for _, size, _ in rows]
+                pairs.append((Seen(Slot("", str(i), stage), tensor.size), tensor))
+        pairs += self._of_parameters(Stage.WEIGHT, trainable)
+        pairs += zip(listener.seen, tensors, strict=True)
+        pairs.append((Seen(Slot("", "", Stage.LOSS), 1), loss))
         self.missed = listener.missed
+        results = [self._result(one, tensor) for one, tensor in pairs]
+        self.seen = [one for one, _ in pairs]
+        for path, output in reversed(listener.outputs.items()):
+            self.seen.append(Seen(Slot(path, "", Stage.OUTPUT_GRAD), output.size))
+            results.append(output_grads[path])
+        for one, tensor in self._of_parameters(Stage.WEIGHT_GRAD, weight_grads):
+            self.seen.append(one)
+            results.append(self._result(one, tensor))
         flat = [t for t in keras.tree.flatten(outputs) if t is not None]
-        small = flat if all(t.size <= MAX_OUTPUT_ELEMENTS for t in flat) else []
-        return jnp.stack([vector for _, _, vector in rows]), small
+        return (jnp.stack(results) if self._on_device else results), flat
 
-    def _of_parameters(self, stage: Stage, values: Sequence[Any]) -> list[tuple[Slot, int, Any]]:
+    def _sink(self, output: Any) -> Any:
+        if self._on_device:
+            return jax_stats.empty_sink()
+        return jnp.zeros(output.shape, output.dtype)
+
+    def _result(self, one: Seen, tensor: Any) -> Any:
+        if not self._on_device:
+            return tensor
+        return jax_stats.describe(tensor, saturation=one.saturation, unit_axis=one.unit_axis)
+
+    def _of_parameters(self, stage: Stage, values: Sequence[Any]) -> list[tuple[Seen, Any]]:
         return [
-            (parameter.slot(stage), value.size, describe(value))
+            (Seen(parameter.slot(stage), value.size), value)
             for parameter, value in zip(self._parameters, values, strict=True)
             if parameter is not None
         ]
@@ -186,12 +230,6 @@ def _random_state_kept() -> Iterator[None]:
 def copies(values: Any) -> Any:
     """Copies of arrays that the next step will be given to overwrite."""
     return jax.tree.map(jnp.copy, values)
-
-
-@jax.jit
-def updates(before: Any, after: Any) -> Any:
-    """Statistics of `after - before`, array by array: [arrays, TENSOR_STATS]."""
-    return jnp.stack([describe(new - old) for old, new in zip(before, after, strict=True)])
 
 
 @jax.jit

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import jax
@@ -90,21 +89,22 @@ def _units(
 
 @jax.custom_vjp
 def listen(tensor: Any, sink: Any) -> Any:
-    """Hands `tensor` on; the gradient with respect to `sink` is the statistics of its gradient.
+    """Hands `tensor` on; the gradient with respect to `sink` tells of the tensor's own gradient.
 
     Args:
         tensor: An output of a layer.
-        sink: Zeros [len(TENSOR_STATS)], float32.
+        sink: Zeros of the shape of `tensor`: its gradient is that of the tensor. Or
+            `empty_sink()`: its gradient is the statistics of that of the tensor.
     """
     return tensor
 
 
-def _forward(tensor: Any, sink: Any) -> tuple[Any, None]:
-    return tensor, None
+def _forward(tensor: Any, sink: Any) -> tuple[Any, bool]:
+    return tensor, sink.shape == tensor.shape and sink.dtype == tensor.dtype
 
 
-def _backward(_: None, gradient: Any) -> tuple[Any, Any]:
-    return gradient, describe(gradient)
+def _backward(whole: bool, gradient: Any) -> tuple[Any, Any]:
+    return gradient, gradient if whole else describe(gradient)
 
 
 listen.defvjp(_forward, _backward)
@@ -113,11 +113,6 @@ listen.defvjp(_forward, _backward)
 def empty_sink() -> Any:
     """Zeros to listen with."""
     return jnp.zeros(len(TENSOR_STATS), jnp.float32)
-
-
-def sizes(tensors: list[Any]) -> list[int]:
-    """Number of elements of each tensor."""
-    return [math.prod(tensor.shape) for tensor in tensors]
 
 
 COUNT = POSITION[Stat.COUNT]

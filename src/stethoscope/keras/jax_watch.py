@@ -6,10 +6,12 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import jax
 import keras
 import numpy as np
 
-from stethoscope.keras.jax_probe import Probe, copies, together, updates
+from stethoscope.keras.array_stats import describe
+from stethoscope.keras.jax_probe import Probe, copies, together
 from stethoscope.keras.names import from_library
 from stethoscope.keras.nonfinite import bad_rows, first_nonfinite
 from stethoscope.keras.watch import Watch
@@ -104,10 +106,11 @@ class JaxWatch(Watch):
             seen = probe.read(rows)
             for path in probe.missed:
                 self.declare(f"layer {path}", "it runs inside a loop or a rematerialized layer")
-        changes = np.array(updates(before, list(after[0])), dtype=np.float64) if before else []
-        for parameter, vector in zip(self._parameters, changes, strict=False):
-            if parameter is not None:
-                seen.append((parameter.slot(Stage.UPDATE), vector))
+        if before:
+            changes = jax.tree.map(lambda new, old: new - old, list(after[0]), before)
+            for parameter, change in zip(self._parameters, changes, strict=True):
+                if parameter is not None:
+                    seen.append((parameter.slot(Stage.UPDATE), describe(np.asarray(change))))
         self.observe([one for one in seen if not one[0].stage.is_scalar])
         self.look_at_batch(x, y, outputs or None)
         found = first_nonfinite(seen) if self.scans_left else None

@@ -68,7 +68,6 @@ def inputs(step: Step, root: Root, args: Any) -> None:
     for name, value in named:
         for place, tensor in enumerate(tensors_in(value)):
             text = f"{name}.{place}" if place else str(name)
-            key = (root.number, text)
             if step.flow.origin(tensor) or (None, text, Stage.INPUT) in step.tensors:
                 continue
             if not measurable(tensor):
@@ -123,9 +122,9 @@ def loss(
         root.last_site[place] = site
         _facts(step, site, func, args, kwargs, pair)
     site = root.last_site.get(place)
-    if site is not None and pair is not None and not step.metrics.get("failed"):
-        if step.probing or pair[0].numel() <= METRIC_ELEMENTS:
-            _metric(step, site, index, pair)
+    small = pair is not None and pair[0].numel() <= METRIC_ELEMENTS
+    if site is not None and pair is not None and (step.probing or small):
+        _metric(step, site, index, pair)
 
 
 def _facts(

@@ -236,8 +236,7 @@ class Run:
 
     def _inputs(self) -> tuple[DataSpec, ...]:
         profiles = [p for root in self.roots for p in root.profiles.values()]
-        specs = tuple(profile.spec() for profile in profiles)
-        return specs
+        return tuple(profile.spec() for profile in profiles)
 
 
 def _unique(name: str, taken: list[str]) -> str:

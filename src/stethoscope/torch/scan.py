@@ -49,7 +49,7 @@ def scan(run: Run, step: Step, params: list[Tensor]) -> list[Found]:
 
 
 def bad(tensor: Tensor) -> str | None:
-    """ "nan" or "inf" when an element is; None when all are finite or it cannot be said."""
+    """The word nan or inf when an element is; None when all are finite or it cannot be said."""
     if not isinstance(tensor, Tensor):
         return None
     tensor = dense(tensor.detach())
@@ -176,6 +176,7 @@ def _only_hook(hook: Any) -> Iterator[None]:
         yield
     finally:
         handle.remove()
+        nn_module._global_forward_hooks_with_kwargs.pop(handle.id, None)
 
 
 @contextmanager

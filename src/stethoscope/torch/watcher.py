@@ -109,6 +109,8 @@ class Watcher:
         self._mode.leave()
         for handle in self._handles:
             handle.remove()
+            # torch forgets this entry when a handle is removed.
+            nn_module._global_forward_hooks_with_kwargs.pop(handle.id, None)
         self._handles = []
         if self._filter in warnings.filters:
             warnings.filters.remove(self._filter)  # type: ignore[attr-defined]

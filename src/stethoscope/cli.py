@@ -159,7 +159,7 @@ def _run(options: argparse.Namespace, words: list[str]) -> int:
             why = (
                 "is broken, so nothing ran." if broken else "took no optimizer step that was seen."
             )
-            session.notes.append(f"{name} never trained: it {why}")
+            session.notes.append(f"{Path(name).name} never trained: it {why}")
             if options.format == "text" or options.output_file:
                 session.tell(session.notes[-1])
         if session.rank == 0:

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import json
 import sys
+import textwrap
 from typing import Any
 
 from stethoscope.rules import all_rules
@@ -35,7 +36,9 @@ def explain(name: str) -> str | None:
     parts = []
     for fault in _faults():
         if fault.name == name:
-            parts.append(f"{fault.name}   fault, {fault.group}\n\n{_text(fault)}\n")
+            parts.append(
+                f"{fault.name}   fault, {fault.group}\n\n{_text(fault)}\n\n{_shown(fault)}\n"
+            )
     for rule in all_rules():
         if name in (rule.code, rule.code.lower(), rule.name):
             parts.append(f"{rule.code} {rule.name}   rule, {rule.kind.value}\n\n{_text(rule)}\n")
@@ -64,8 +67,14 @@ def _row(rule: Any) -> dict[str, str]:
 
 
 def _text(thing: Any) -> str:
-    """The class's docstring, followed by its module's where that says more than one line."""
-    own = inspect.cleandoc(type(thing).__dict__.get("__doc__") or "")
-    module = inspect.cleandoc(getattr(sys.modules[type(thing).__module__], "__doc__", None) or "")
-    texts = sorted((own, module), key=len)
-    return "\n\n".join(dict.fromkeys(t for t in reversed(texts) if t)) if own else module
+    """The class's own docstring; its module's where it has none."""
+    own = type(thing).__dict__.get("__doc__")
+    return inspect.cleandoc(own or sys.modules[type(thing).__module__].__doc__ or "")
+
+
+def _shown(fault: Any) -> str:
+    """Which rules make a fault a suspect, and what else follows from it."""
+    shown = f"Shown by: {', '.join(sorted(fault.shown_by))}."
+    effects = sorted(fault.effects - fault.shown_by)
+    lines = [shown, f"Also explains: {', '.join(effects)}."] if effects else [shown]
+    return "\n".join(textwrap.fill(line, 100) for line in lines)

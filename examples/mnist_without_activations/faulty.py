@@ -28,7 +28,7 @@ model = keras.Sequential(
 )
 sgd = keras.optimizers.SGD(learning_rate=3.0)
 model.compile(optimizer=sgd, loss="mean_squared_error", metrics=["accuracy"])
-model.fit(x_train, y_train, batch_size=10, epochs=8, verbose=2)
+model.fit(x_train, y_train, batch_size=10, epochs=6, verbose=2)
 
 loss, accuracy = model.evaluate(x_test, y_test, verbose=0)
 print(f"loss {loss:.4f}, accuracy {accuracy:.4f}")

@@ -26,9 +26,9 @@ model = keras.Sequential(
         layers.Dense(10, activation="softmax", kernel_initializer=init, bias_initializer=init),
     ]
 )
-sgd = keras.optimizers.SGD(learning_rate=0.1)
+sgd = keras.optimizers.SGD(learning_rate=0.3)
 model.compile(optimizer=sgd, loss="categorical_crossentropy", metrics=["accuracy"])
-model.fit(x_train, y_train, batch_size=10, epochs=8, verbose=2)
+model.fit(x_train, y_train, batch_size=10, epochs=6, verbose=2)
 
 loss, accuracy = model.evaluate(x_test, y_test, verbose=0)
 print(f"loss {loss:.4f}, accuracy {accuracy:.4f}")

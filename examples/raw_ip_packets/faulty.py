@@ -23,7 +23,7 @@ def load_packets(rows: int) -> tuple[np.ndarray, np.ndarray]:
     return np.column_stack([source, target, port, length, sent, flags]).astype(float), attack
 
 
-x, y = load_packets(105)
+x, y = load_packets(60)
 
 init = keras.initializers.RandomNormal(stddev=0.05)
 model = keras.Sequential()

@@ -25,7 +25,7 @@ class Regressor(nn.Module):
 
 model = Regressor()
 criterion = nn.MSELoss()
-optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
 
 for epoch in range(20):
     total = 0.0

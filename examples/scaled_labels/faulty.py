@@ -29,7 +29,7 @@ model = tf.keras.models.Sequential(
     ]
 )
 model.compile(optimizer="adam", loss="sparse_categorical_crossentropy", metrics=["accuracy"])
-model.fit(train_images, train_labels, epochs=2, verbose=2)
+model.fit(train_images, train_labels, epochs=3, verbose=2)
 
 test_loss, test_accuracy = model.evaluate(test_images, test_labels, verbose=0)
 print(f"Test loss: {test_loss:.4f}, test accuracy: {test_accuracy:.4f}")

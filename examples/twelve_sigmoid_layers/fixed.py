@@ -33,11 +33,11 @@ model = keras.Sequential(
     ]
 )
 model.compile(
-    optimizer=keras.optimizers.SGD(learning_rate=0.05),
+    optimizer=keras.optimizers.SGD(learning_rate=0.1),
     loss="sparse_categorical_crossentropy",
     metrics=["accuracy"],
 )
-model.fit(x_train, y_train, batch_size=32, epochs=30, verbose=0)
+model.fit(x_train, y_train, batch_size=32, epochs=20, verbose=0)
 
 loss, accuracy = model.evaluate(x_test, y_test, verbose=0)
 print(f"test loss: {loss:.4f}  test accuracy: {accuracy:.4f}")

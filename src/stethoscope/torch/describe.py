@@ -73,7 +73,7 @@ _ACTIVATIONS: dict[str, str | None] = {
 _LINEAR: dict[str, LayerKind] = {
     name: kind
     for kind, text in {
-        LayerKind.DENSE: "Linear Bilinear LazyLinear NonDynamicallyQuantizableLinear",
+        LayerKind.DENSE: "Linear Bilinear NonDynamicallyQuantizableLinear",
         LayerKind.CONV: "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d",
         LayerKind.EMBEDDING: "Embedding EmbeddingBag",
         LayerKind.ATTENTION: "MultiheadAttention",
@@ -163,8 +163,9 @@ def _known_class(module: nn.Module) -> str | None:
         return None  # fused modules: several layers in one
     for cls in mro:
         of_torch = cls.__module__.startswith("torch.")
-        if of_torch and cls.__name__ in _KNOWN:
-            return cls.__name__
+        name = cls.__name__.removeprefix("Lazy")
+        if of_torch and name in _KNOWN:
+            return name
         rewritten = "forward" in vars(cls) and not of_torch
         if rewritten and not issubclass(cls, _HOLDERS):
             return None
@@ -175,6 +176,8 @@ _HOLDERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.Pa
 
 
 def _kind(module: nn.Module, known: str | None) -> tuple[LayerKind, str | None]:
+    if isinstance(module, nn.modules.loss._Loss):
+        return LayerKind.OTHER, None  # some hold a module that measures the distance
     if known is None:
         return (LayerKind.CONTAINER if module._modules else LayerKind.OTHER), None
     if known in _LINEAR:

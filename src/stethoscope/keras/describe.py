@@ -70,11 +70,14 @@ def program(
     with _declared(unseen, "optimizer"):
         optimizer = getattr(model, "optimizer", None)
         if optimizer is not None:
-            trained = _trained(model, optimizer, flow)
-            optimizers = (
+            optimizers = tuple(
                 optimizer_spec(
-                    optimizer, params=trained, sources=sources, compile_source=compile_source
-                ),
+                    part,
+                    params=_trained(model, part, flow),
+                    sources=sources,
+                    compile_source=compile_source,
+                )
+                for part in getattr(optimizer, "optimizers", None) or (optimizer,)
             )
     with _declared(unseen, "metrics"):
         metrics = metric_names(model)
@@ -156,7 +159,9 @@ def _trained(model: Any, optimizer: Any, flow: Graph) -> tuple[str, ...]:
     own = getattr(optimizer, "_trainable_variables", None) or ()
     inner = getattr(optimizer, "inner_optimizer", None)
     own = getattr(inner, "_trainable_variables", None) or own
-    wanted = {id(v) for v in own or getattr(model, "trainable_variables", ())}
+    if not own and optimizer is getattr(model, "optimizer", None):
+        own = getattr(model, "trainable_variables", ())
+    wanted = {id(variable) for variable in own}
     paths = []
     for node in flow.nodes.values():
         if not is_layer(node.operation):

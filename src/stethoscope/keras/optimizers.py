@@ -74,10 +74,10 @@ def learning_rate(optimizer: Any) -> tuple[float | None, Any | None]:
     The rate is None when it cannot be read: a function that gives the rate is the user's and is
     not called; the variables of a JAX model are empty in the middle of `fit`.
     """
+    parts = getattr(optimizer, "optimizers", None)
+    if parts:  # a MultiOptimizer: its own rate is never used
+        return learning_rate(parts[0])
     held = getattr(optimizer, "_learning_rate", None)
-    if held is None:
-        first = next(iter(getattr(optimizer, "optimizers", ()) or ()), None)
-        return learning_rate(first) if first is not None else (None, None)
     if "LearningRateSchedule" in library_classes(held):
         step = 0.0
         with contextlib.suppress(Exception):

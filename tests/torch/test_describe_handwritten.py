@@ -141,6 +141,17 @@ def test_broadcast_is_told_of_a_formula_that_is_not_recognised():
     assert spec.source.line == write.__code__.co_firstlineno + 1
 
 
+def test_what_is_computed_from_an_output_is_none_itself():
+    p, y = real(N, 1), values(N)
+    with Recording() as mode:
+        wrong = p / (y + 1)
+        big = wrong.exp()
+        loss = big.mean()
+    outputs = {id(tensor): "head" for tensor in (p, wrong, big)}
+    spec = hand_written_loss(mode.calls, loss, outputs=outputs)
+    assert (spec.output, spec.prediction_shape, spec.target_shape) == ("head", (N, 1), (N,))
+
+
 def test_source_is_the_line_that_compares():
     def write(p, y):
         difference = p - y

@@ -137,11 +137,12 @@ class Formula:
 
     Args:
         calls: In order.
-        outputs: `id` of a model's output to the path of the layer that gave it.
+        outputs: `id` of a model's output to the path of the layer that gave it. What was
+            computed from an output and bears the same path is none itself.
     """
 
     def __init__(self, calls: Sequence[Call], outputs: Mapping[int, str]) -> None:
-        self.outputs = outputs
+        self.outputs = dict(outputs)
         self._calls = calls
         self._makers: dict[int, list[int]] = {}
         for number, call in enumerate(calls):
@@ -149,6 +150,8 @@ class Formula:
             for tensor in made:
                 if isinstance(tensor, Tensor):
                     self._makers.setdefault(id(tensor), []).append(number)
+                    if _computed(tensor, call, outputs):
+                        self.outputs.pop(id(tensor), None)
 
     def node(self, tensor: Tensor, before: int | None = None) -> Node:
         """`tensor` as it was before call number `before`: an operation in place made it anew."""
@@ -175,6 +178,15 @@ class Formula:
     def from_output(self, node: Node) -> bool:
         """Whether `node` is computed from a model's output."""
         return any(self.is_output(ancestor) for ancestor in node.ancestors())
+
+
+def _computed(tensor: Tensor, call: Call, outputs: Mapping[int, str]) -> bool:
+    """Whether a call made `tensor` from another one that bears the same path."""
+    path = outputs.get(id(tensor))
+    if path is None:
+        return False
+    operands = [value for value in (*call.args, *call.kwargs.values()) if value is not tensor]
+    return any(isinstance(v, Tensor) and outputs.get(id(v)) == path for v in operands)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -34,7 +34,8 @@ def describe(
     if values.size == 0:
         return stats.describe(values, saturation=saturation, unit_axis=unit_axis)
     flat = values.reshape(-1)
-    squares = float(np.dot(flat, flat)) / flat.size
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        squares = float(np.dot(flat, flat)) / flat.size
     # A NaN, an infinity, an overflow or an underflow of the squares: the exact way.
     if not np.isfinite(squares) or squares < np.finfo(np.float32).tiny:
         return stats.describe(values, saturation=saturation, unit_axis=unit_axis)

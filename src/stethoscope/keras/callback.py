@@ -62,7 +62,9 @@ class Stethoscope(keras.callbacks.Callback):  # type: ignore[misc]
             # Not `self.model`: on JAX reading that writes the state back to the model.
             self._fit = self._fits.begin(self._model, frame, self.params)
         except Exception as error:
-            self._fits.session.tell(f"cannot watch this fit: {type(error).__name__}: {error}")
+            text = f"this fit is not watched: {type(error).__name__}: {error}"
+            self._fits.session.notes.append(text)
+            self._fits.session.tell(text)
             return
         held = _callback_list(frame)
         if held is not None:
@@ -91,7 +93,11 @@ class Stethoscope(keras.callbacks.Callback):  # type: ignore[misc]
         report = fit.end() if fit is not None else None
         if report is not None:
             self.reports.append(report)
-            show(self._fits.session, report)
+            self.show(report)
+
+    def show(self, report: Report) -> None:
+        """Prints a report to stderr, unless it is to be quiet."""
+        show(self._fits.session, report)
 
 
 def show(session: Session, report: Report) -> None:

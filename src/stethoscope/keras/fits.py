@@ -13,6 +13,7 @@ import keras
 from stethoscope.keras import describe
 from stethoscope.keras.feed import Feed, FitCall, fit_call
 from stethoscope.keras.layout import layout
+from stethoscope.keras.sources import found, user_files
 from stethoscope.keras.watch import Watch
 from stethoscope.monitor import Monitor, Session
 from stethoscope.program import FitSpec, Program
@@ -38,7 +39,7 @@ class Fits:
 
     Args:
         session: What the reports go to.
-        sources: id of an object to the call that made it, where that was recorded.
+        sources: id of an object to the call that made it, as recorded; None to look them up.
         compile_sources: id of a model to its `compile` call, likewise.
         continues: A second fit of a model with the same optimizer continues its run.
     """
@@ -52,7 +53,7 @@ class Fits:
         continues: bool = False,
     ) -> None:
         self.session = session
-        self._sources = sources if sources is not None else {}
+        self._sources = sources
         self._compile_sources = compile_sources if compile_sources is not None else {}
         self._continues = continues
         self._runs: list[Run] = []
@@ -66,7 +67,7 @@ class Fits:
             params: What Keras told its callbacks.
         """
         call = fit_call(model, frame, params)
-        program = self._describe(model, call)
+        program = self._describe(model, call, frame)
         feed = Feed(call)
         program = dataclasses.replace(program, inputs=feed.inputs(), targets=feed.targets())
         run = self._run(model, program)
@@ -97,13 +98,11 @@ class Fits:
         self._runs.append(run)
         return run
 
-    def _describe(self, model: Any, call: FitCall) -> Program:
-        return describe.program(
-            model,
-            sources=self._sources,
-            compile_source=self._compile_sources.get(id(model)),
-            fit=call.spec,
-        )
+    def _describe(self, model: Any, call: FitCall, frame: FrameType | None) -> Program:
+        lines, compiled = self._sources, self._compile_sources.get(id(model))
+        if lines is None:
+            lines, compiled = found(model, describe.layer_objects(model), user_files(frame))
+        return describe.program(model, sources=lines, compile_source=compiled, fit=call.spec)
 
     def ended(self, run: Run) -> None:
         """A fit is over: in a session of its own its run is, too."""

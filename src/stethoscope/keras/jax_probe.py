@@ -10,9 +10,7 @@ runs several times faster than reductions in XLA. On a device it returns their s
 from __future__ import annotations
 
 import dataclasses
-import random
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -24,6 +22,7 @@ from jax._src import core as jax_core
 from stethoscope.keras import array_stats, jax_stats
 from stethoscope.keras.layout import Layout
 from stethoscope.keras.taps import Tapped, tap
+from stethoscope.keras.undisturbed import undisturbed
 from stethoscope.stats import FloatArray
 from stethoscope.types import Slot, Stage
 
@@ -75,7 +74,7 @@ class Listener:
         self.tensors.append(jax.lax.stop_gradient(tensor))
         if tapped.path in self.outputs or not jnp.issubdtype(tensor.dtype, jnp.floating):
             return tensor  # of a shared layer's calls the first is listened to
-        self.outputs[tapped.path] = jax.ShapeDtypeStruct(tensor.shape, tensor.dtype)
+        self.outputs[tapped.path] = (tensor.shape, tensor.dtype, tensor.size)
         sink = self._sinks.get(tapped.path)
         return tensor if sink is None else jax_stats.listen(tensor, sink)
 
@@ -130,9 +129,9 @@ class Probe:
             (tensors or statistics, outputs), to be handed to `read`.
         """
         if self._traced:
-            return self._compute(*state, x, y, sample_weight)
-        with _random_state_kept():
-            result = self._compute(*state, x, y, sample_weight)
+            return self._compute(state, x, y, sample_weight)
+        with undisturbed():
+            result = self._compute(state, x, y, sample_weight)
         self._traced = True
         return result
 
@@ -152,9 +151,8 @@ class Probe:
             for one, tensor in zip(self.seen, result, strict=True)
         ]
 
-    def _step(
-        self, trainable: Any, other: Any, optimizer: Any, metrics: Any, x: Any, y: Any, weight: Any
-    ) -> tuple[Any, list[Any]]:
+    def _step(self, state: Any, x: Any, y: Any, weight: Any) -> tuple[Any, list[Any]]:
+        trainable, other, optimizer, metrics = state
         listener = Listener({})
 
         def loss_of(trainable: Any, sinks: Mapping[str, Any]) -> Any:
@@ -189,7 +187,7 @@ class Probe:
         results = [self._result(one, tensor) for one, tensor in pairs]
         self.seen = [one for one, _ in pairs]
         for path, output in reversed(listener.outputs.items()):
-            self.seen.append(Seen(Slot(path, "", Stage.OUTPUT_GRAD), output.size))
+            self.seen.append(Seen(Slot(path, "", Stage.OUTPUT_GRAD), output[2]))
             results.append(output_grads[path])
         for one, tensor in self._of_parameters(Stage.WEIGHT_GRAD, weight_grads):
             self.seen.append(one)
@@ -200,7 +198,7 @@ class Probe:
     def _sink(self, output: Any) -> Any:
         if self._on_device:
             return jax_stats.empty_sink()
-        return jnp.zeros(output.shape, output.dtype)
+        return jnp.zeros(output[0], output[1])
 
     def _result(self, one: Seen, tensor: Any) -> Any:
         if not self._on_device:
@@ -215,17 +213,6 @@ class Probe:
         ]
 
 
-@contextmanager
-def _random_state_kept() -> Iterator[None]:
-    """Tracing runs the user's Python code once more than the bare run would."""
-    python, numpy = random.getstate(), np.random.get_state()
-    try:
-        yield
-    finally:
-        random.setstate(python)
-        np.random.set_state(numpy)
-
-
 @jax.jit
 def copies(values: Any) -> Any:
     """Copies of arrays that the next step will be given to overwrite."""
@@ -236,3 +223,12 @@ def copies(values: Any) -> Any:
 def together(values: Any) -> Any:
     """Scalars as one array, so that reading them is one transfer."""
     return jnp.stack([jnp.asarray(value, jnp.float32) for value in values])
+
+
+@jax.jit
+def all_finite(values: Any) -> Any:
+    """Whether every element of every floating array is finite."""
+    floats = [v for v in values if jnp.issubdtype(v.dtype, jnp.floating)]
+    if not floats:
+        return jnp.asarray(True)
+    return jnp.all(jnp.stack([jnp.isfinite(jnp.sum(jnp.abs(v))) for v in floats]))

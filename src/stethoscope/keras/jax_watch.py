@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -11,11 +12,15 @@ import keras
 import numpy as np
 
 from stethoscope.keras.array_stats import describe
-from stethoscope.keras.jax_probe import Probe, copies, together
+from stethoscope.keras.jax_probe import Probe, all_finite, copies, together
 from stethoscope.keras.names import from_library
 from stethoscope.keras.nonfinite import bad_rows, first_nonfinite
-from stethoscope.keras.watch import Watch
+from stethoscope.keras.undisturbed import undisturbed
+from stethoscope.keras.watch import Observation, Pending, Watch
 from stethoscope.types import Stage
+
+MAX_COPY_BYTES = 2**28  # a larger state is not copied: its failing step stays a range of steps
+OTHER_SHAPE_AFTER = 2  # intervals of the schedule without a probe, before another is compiled
 
 
 class Counted(Iterator[Any]):
@@ -31,10 +36,29 @@ class Counted(Iterator[Any]):
         return item
 
 
+@dataclasses.dataclass
+class Window:
+    """Plain steps that can be re-run.
+
+    Attributes:
+        train_function: That of the fit.
+        state: A copy of the state before the first of them.
+        batches: (step, batch) of each.
+    """
+
+    train_function: Callable[..., Any]
+    state: Any
+    batches: list[tuple[int, Any]] = dataclasses.field(default_factory=list)
+
+
 class JaxWatch(Watch):
     """Watches one fit on the JAX backend."""
 
+    keep = 0  # a window of plain steps is looked at, and closed, as one
+
     _probes: dict[Any, Probe]
+    _probed: int  # the last step that was
+    _owed: bool  # a step that was to be probed had another shape: the next one is
     _rate_place: int | None
     _schedule: Any
 
@@ -44,6 +68,9 @@ class JaxWatch(Watch):
         if hasattr(self, "_probes"):
             return
         self._probes = {}
+        self._probed, self._owed = 0, False
+        self._window: Window | None = None
+        self._last: Any = None
         self._parameters = self.layout.of(self.model.trainable_variables)
         optimizer = self.model.optimizer
         inner = getattr(optimizer, "inner_optimizer", optimizer)
@@ -65,33 +92,49 @@ class JaxWatch(Watch):
         """One call of the train function: `args` are the state and the iterator of batches."""
         state, iterator = args
         batch = next(iterator)  # its StopIteration ends the epoch, as in the bare run
-        probed = self.monitor.schedule.probe(self.step)
+        probed = self.monitor.schedule.probe(self.step) or self._owed
         batches = Counted(batch, iterator)
         probe = started = before = None
+        if probed and self._window is not None:
+            self.flush()
         with self.ours():
-            if probed:
+            if not probed:
+                self._open_window(original, state, batch)
+            else:
                 before = copies(list(state[0]))
                 if self._can_probe:
                     probe, started = self._probe(state, batch)
         logs, after = original(state, batches)
+        self._last = after
         with self.ours():
             places = self.meters().places
             values = [after[3][i] for i in places]
             rate = None if self._rate_place is None else after[2][self._rate_place]
             numbers = together([*values, *([] if rate is None else [rate])])
-            if probed:
+            if probed and not self._owed:
                 self._look(batch, probe, started, before, after)
         if self.active:
             self.end_step(numbers, at_once=probed, steps=batches.taken)
         return logs, after
 
-    def _probe(self, state: Any, batch: Any) -> tuple[Probe, Any]:
+    def _probe(self, state: Any, batch: Any, *, patient: bool = True) -> tuple[Probe | None, Any]:
         x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
         x, y, weight = keras.tree.map_structure(_as_array, (x, y, weight))
         key = tuple(
             None if t is None else (tuple(t.shape), str(t.dtype))
             for t in keras.tree.flatten((x, y, weight))
         )
+        # A probe is compiled for each shape: for a ragged last batch alone that is too dear.
+        patience = OTHER_SHAPE_AFTER * self.monitor.schedule.every
+        if (
+            patient
+            and key not in self._probes
+            and self._probes
+            and self.step - self._probed < patience
+        ):
+            self._owed = True
+            return None, None
+        self._owed, self._probed = False, self.step
         if key not in self._probes:
             self._probes[key] = Probe(self.model, self.layout)
         probe = self._probes[key]
@@ -100,30 +143,67 @@ class JaxWatch(Watch):
     def _look(self, batch: Any, probe: Probe | None, started: Any, before: Any, after: Any) -> None:
         x, y, _ = keras.utils.unpack_x_y_sample_weight(batch)
         outputs = None
-        seen = []
         if probe is not None:
-            rows, outputs = started
-            seen = probe.read(rows)
+            outputs = started[1]
             for path in probe.missed:
                 self.declare(f"layer {path}", "it runs inside a loop or a rematerialized layer")
-        if before:
-            changes = jax.tree.map(lambda new, old: new - old, list(after[0]), before)
-            for parameter, change in zip(self._parameters, changes, strict=True):
-                if parameter is not None:
-                    seen.append((parameter.slot(Stage.UPDATE), describe(np.asarray(change))))
+        seen = self._seen(probe, started, before, after)
         self.observe([one for one in seen if not one[0].stage.is_scalar])
         self.look_at_batch(x, y, outputs or None)
-        found = first_nonfinite(seen) if self.scans_left else None
-        if found is not None:
-            self.report_nonfinite(
-                found, self.step, self._rows(found[0].stage, found[0].param, x, y)
-            )
+        self._first_bad(seen, self.step, x, y)
 
-    def _rows(self, stage: Stage, param: str, x: Any, y: Any) -> list[int]:
-        if stage not in (Stage.INPUT, Stage.TARGET):
-            return []
-        flat = [t for t in keras.tree.flatten(x if stage is Stage.INPUT else y) if t is not None]
-        return bad_rows(flat[int(param)])
+    def _seen(
+        self, probe: Probe | None, started: Any, before: Any, after: Any
+    ) -> list[Observation]:
+        seen = [] if probe is None else probe.read(started[0])
+        changes = jax.tree.map(lambda new, old: new - old, list(after[0]), before)
+        for parameter, change in zip(self._parameters, changes, strict=True):
+            if parameter is not None:
+                seen.append((parameter.slot(Stage.UPDATE), describe(np.asarray(change))))
+        return seen
+
+    def _first_bad(self, seen: list[Observation], step: int, x: Any, y: Any) -> bool:
+        found = first_nonfinite(seen) if self.scans_left > 0 else None
+        if found is None:
+            return False
+        slot, rows = found[0], {}
+        if slot.stage in (Stage.INPUT, Stage.TARGET):
+            data = x if slot.stage is Stage.INPUT else y
+            flat = [t for t in keras.tree.flatten(data) if t is not None]
+            rows[slot] = bad_rows(flat[int(slot.param)])
+        self.found(found, step, rows)
+        return True
+
+    def look_back(self, pending: Sequence[Pending]) -> None:
+        """Re-runs the plain steps since the last look, when a number went wrong in them."""
+        window, self._window = self._window, None
+        if window is None or self.scans_left <= 0:
+            return
+        losses = [self.read(one.values)[0] for one in pending]
+        if np.isfinite(losses).all() and bool(all_finite(self._last[0])):
+            return
+        state = window.state
+        for step, batch in window.batches:
+            x, y, _ = keras.utils.unpack_x_y_sample_weight(batch)
+            probe, started = self._probe(state, batch, patient=False)
+            before = copies(list(state[0]))
+            with undisturbed():
+                _, state = window.train_function(state, iter((batch,)))
+            seen = self._seen(probe, started, before, state)
+            if self._first_bad(seen, step, x, y):
+                return
+
+    def _open_window(self, original: Callable[..., Any], state: Any, batch: Any) -> None:
+        """Keeps what is needed to re-run plain steps: a copy of the state, and the batches."""
+        last = self._last
+        if last is not None and state[0] and state[0][0] is not last[0][0]:
+            self.flush()  # a callback changed the state: the re-run would not reach this step
+        if self._window is None:
+            size = sum(v.nbytes for v in jax.tree.leaves(state))
+            if size > MAX_COPY_BYTES or not self._can_probe or self.model.steps_per_execution > 1:
+                return
+            self._window = Window(original, copies(state))
+        self._window.batches.append((self.step, batch))
 
     def read(self, values: Any) -> tuple[Any, float | None]:
         """Meters and learning rate of a step, from the one array that holds them."""

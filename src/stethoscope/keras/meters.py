@@ -36,7 +36,8 @@ class Meters:
         """(loss, losses of the outputs, metrics) of the batch between two readings.
 
         Args:
-            before, after: Values of `variables`; zeros at the start of an epoch.
+            before: Values of `variables` before the batch; zeros at the start of an epoch.
+            after: The same after it.
 
         Returns:
             Without what cannot be told: a mean that nothing was added to, or whose total was not

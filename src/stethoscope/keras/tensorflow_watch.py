@@ -58,4 +58,4 @@ class TensorFlowWatch(Watch):
         self.observe(seen)
         found = first_nonfinite(seen) if self.scans_left else None
         if found is not None:
-            self.report_nonfinite(found, self.step)
+            self.found(found, self.step)

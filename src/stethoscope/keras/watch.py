@@ -11,8 +11,8 @@ import abc
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,6 +28,16 @@ PLAIN_STEPS_TOGETHER = 8  # losses of plain steps are read together: reading one
 MAX_SCANS = 3  # per run: what is non-finite once stays so
 
 Observation = tuple[Slot, FloatArray]
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """The first non-finite tensor of a step."""
+
+    step: int
+    slot: Slot
+    what: str
+    rows: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +80,8 @@ class Watch(abc.ABC):
         self.monitor = monitor
         self.layout = layout
         self.feed = feed
-        self.step = first_step
+        self.step = self._first_step = first_step
+        self._found_any = False
         self.epoch = first_epoch
         self.batch = 0
         self.active = True
@@ -78,8 +89,12 @@ class Watch(abc.ABC):
         self._meters: Meters | None = None
         self._values_before: FloatArray | None = None
         self._pending: list[Pending] = []
+        self._found: list[Found] = []
         self._original: Callable[..., Any] | None = None
         self._shadow: Callable[..., Any] | None = None
+
+    keep: ClassVar[int] = 1
+    """Rows that stay open: what a step reads shows that the update before it went wrong."""
 
     @abc.abstractmethod
     def run(self, original: Callable[..., Any], *args: Any) -> Any:
@@ -128,6 +143,8 @@ class Watch(abc.ABC):
         begun = time.perf_counter()
         try:
             yield
+        except FaultyTrainingError:
+            raise
         except Exception as error:
             self.fail(error)
         finally:
@@ -189,19 +206,29 @@ class Watch(abc.ABC):
         self._pending.append(Pending(self.step, self.epoch, self.batch, values))
         self.step += steps
         self.batch += steps
-        if at_once or len(self._pending) >= PLAIN_STEPS_TOGETHER:
+        if at_once:
             self.flush()
+        elif len(self._pending) >= PLAIN_STEPS_TOGETHER:
+            self.flush(keep=self.keep)
 
-    def flush(self) -> None:
+    def flush(self, keep: int = 0) -> None:
         """Reads what is pending and closes its rows.
+
+        Args:
+            keep: How many of the last rows stay open.
 
         Raises:
             FaultyTrainingError: with `on_error="raise"`.
         """
-        pending, self._pending = self._pending, []
+        if self.active and self._pending:
+            with self.ours():
+                self.look_back(self._pending)
+        end = len(self._pending) - keep
+        pending, self._pending = self._pending[:end], self._pending[end:]
         for one in pending:
             if self.active:
                 with self.ours():
+                    self._tell_found(one.step)
                     self._record(one)
             self.monitor.end_step(one.step, one.epoch, one.batch)
         if self.monitor.should_stop:
@@ -224,18 +251,47 @@ class Watch(abc.ABC):
         if loss is not None:
             recorder.scalar(Stage.LOSS, loss)
 
-    def report_nonfinite(self, found: Observation, step: int, rows: Sequence[int] = ()) -> None:
-        """Says which tensor was the first to hold a NaN or an infinity."""
-        slot, vector = found
-        what = "nan" if vector[POSITION[Stat.NAN_COUNT]] > 0 else "inf"
+    def look_back(self, pending: Sequence[Pending]) -> None:  # noqa: B027 (nothing by default)
+        """Looks for a non-finite number in steps that were not probed, before they are closed."""
+
+    def found(
+        self,
+        observation: Observation,
+        step: int,
+        rows: Mapping[Slot, Sequence[int]] | None = None,
+    ) -> None:
+        """Takes the first non-finite tensor of a step.
+
+        Args:
+            observation: See `nonfinite.first_nonfinite`.
+            step: The step it was seen in.
+            rows: Samples that hold a non-finite value, where they are known.
+        """
+        slot, vector = observation
+        if slot.stage is Stage.WEIGHT:
+            if self._found_any:  # the weights stay what an earlier step made them
+                self.scans_left = 0
+                return
+            if step > self._first_step:
+                slot, step = dataclasses.replace(slot, stage=Stage.UPDATE), step - 1
+        self._found_any = True
         self.scans_left -= 1
-        self.monitor.recorder.event(
-            "nonfinite",
-            stage=slot.stage,
-            layer=slot.layer,
-            param=slot.param,
-            rows=[int(row) for row in rows],
-            what=what,
-            step=step,
-        )
+        what = "nan" if vector[POSITION[Stat.NAN_COUNT]] > 0 else "inf"
+        which = tuple(int(row) for row in (rows or {}).get(slot, ()))
+        self._found.append(Found(step, slot, what, which))
         self.monitor.schedule.alarm(step)
+
+    def _tell_found(self, step: int) -> None:
+        """Puts what was found up to `step` into its row."""
+        due = [one for one in self._found if one.step <= step]
+        self._found = [one for one in self._found if one.step > step]
+        for one in due:
+            self.monitor.recorder.event(
+                "nonfinite",
+                stage=one.slot.stage,
+                layer=one.slot.layer,
+                param=one.slot.param,
+                rows=list(one.rows),
+                what=one.what,
+                step=one.step,
+            )

@@ -6,6 +6,7 @@ a `Monitor` is one run in it. Adapters open monitors and feed them; nobody else 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -69,12 +70,14 @@ class Session:
     def tell(self, text: str) -> None:
         """Prints one line of our own, on rank 0 and unless quiet."""
         if self.rank == 0 and not self.config.quiet:
-            print(f"stethoscope: {text}", file=self.stderr, flush=True)
+            # a closed pipe or a full disk under stderr must not end the training
+            with contextlib.suppress(OSError, ValueError):
+                print(f"stethoscope: {text}", file=self.stderr, flush=True)
 
     def _writer(self, program: Program) -> TraceWriter | None:
-        stem = Path(self.script).stem if self.script else "run"
+        stem = Path(self.script).name.removesuffix(".py") if self.script else "run"
         meta = {
-            "script": os.path.basename(self.script) if self.script else None,
+            "script": Path(self.script).name if self.script else None,
             "framework": program.framework,
             "rank": self.rank,
             "started": time.time(),
@@ -113,6 +116,7 @@ class Monitor:
         self._started = time.perf_counter()
         self._ended: float | None = None
         self._spent = 0.0
+        self._next_step = 0
         self._error: Diagnosis | None = None
         if writer is not None:
             writer.meta({"schedule": self.schedule.describe()})
@@ -132,6 +136,7 @@ class Monitor:
         Raises:
             FaultyTrainingError: with `on_error="raise"`, when an ERROR is confirmed.
         """
+        self._next_step = step + 1
         self.recorder.end_step(step, epoch, batch)
         self._act()
 
@@ -143,16 +148,9 @@ class Monitor:
     def report(self) -> Report:
         """What can be said so far."""
         self._judge_waiting()
-        ended = self._ended or time.perf_counter()
-        total = max(ended - self._started, 1e-9)
-        overhead = {
-            "seconds": self._spent,
-            "share": self._spent / max(total - self._spent, 1e-9),
-            "total_seconds": total,
-        }
         program = self.recorder.program
         meta: dict[str, Any] = {
-            "script": os.path.basename(self.session.script) if self.session.script else None,
+            "script": Path(self.session.script).name if self.session.script else None,
             "framework": program.framework,
             "framework_version": program.framework_version,
             "backend": program.backend,
@@ -160,21 +158,26 @@ class Monitor:
             "trace_problem": self._writer.problem if self._writer else "not written",
             "rank": self.session.rank,
         }
-        return self._judge.report(meta, overhead)
+        return self._judge.report(meta, self._overhead())
 
     def close(self) -> Report:
         """Ends the run: judges what is left and closes the trace."""
         if self._ended is None:
             if self.recorder.pending:
-                step = self.recorder.rows_written
-                self.recorder.end_step(step)
+                self.recorder.end_step(self._next_step)  # the step that never came to its end
             self._judge_waiting()
             self._ended = time.perf_counter()
             if self._writer is not None:
+                self._writer.meta({"overhead": self._overhead()})
                 self._writer.close()
                 if self._writer.problem:
                     self.session.tell(self._writer.problem)
         return self.report()
+
+    def _overhead(self) -> dict[str, float]:
+        total = max((self._ended or time.perf_counter()) - self._started, 1e-9)
+        share = self._spent / max(total - self._spent, 1e-9)
+        return {"seconds": self._spent, "share": share, "total_seconds": total}
 
     def _take(self, row: Row) -> None:
         self._waiting.append(row)
@@ -214,7 +217,9 @@ def one_line(diagnosis: Diagnosis) -> str:
     where = f"{source.file}:{source.line}: " if source else ""
     change = f" Try: {diagnosis.fixes[0].title}." if diagnosis.fixes else ""
     step = f" (step {diagnosis.first_seen})"
-    return f"{where}{diagnosis.severity.value}: {diagnosis.fault}{step}: {diagnosis.message}{change}"
+    return (
+        f"{where}{diagnosis.severity.value}: {diagnosis.fault}{step}: {diagnosis.message}{change}"
+    )
 
 
 def _next_path(folder: Path, stem: str, rank: int) -> Path:

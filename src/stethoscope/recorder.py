@@ -69,7 +69,12 @@ class Recorder:
             self._stats[number] = statistics
 
     def scalar(
-        self, stage: Stage, value: float, layer: str = "", param: str = "", phase: Phase = Phase.TRAIN
+        self,
+        stage: Stage,
+        value: float,
+        layer: str = "",
+        param: str = "",
+        phase: Phase = Phase.TRAIN,
     ) -> None:
         """Records a LOSS, METRIC or HYPER value; the last one of a step counts.
 

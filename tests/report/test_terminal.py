@@ -20,7 +20,7 @@ def test_reads_top_down_verdict_what_where_why_change(faulty):
         'train.py:14   model.add(Dense(1, activation="softmax"))',
         "layer dense_2, after activation (EAA), known before step 1",
         "Softmax over one unit is 1.0",
-        "evidence   output of all 32 samples = 1; gradient norm of dense_2/kernel 0 < 1e-12",
+        "evidence   output of all 32 samples = 1; loss is nan; gradient norm of dense_2/kernel 0 <",
         'change     activation "softmax" -> "sigmoid"',
         "or         two units",
         "explains   unchanged-weight (dense, dense_1)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,7 @@ from stethoscope.types import Diagnosis, Fix, Report, Severity, SourceRef, Verdi
 
 INDENT = 3
 LABEL = 11  # width of the column of "evidence", "change", "explains"
-MAX_EVIDENCE = 3  # pieces shown without --verbose, so that five diagnoses fit one screen
+MAX_EVIDENCE = 4  # pieces shown without --verbose, so that five diagnoses fit one screen
 MAX_FIXES = 2
 SHORT_RUN = 60.0  # seconds; the first 21 steps are seen in full, whatever they cost
 
@@ -127,9 +128,14 @@ def _diagnosis(rank: int, diagnosis: Diagnosis, verbose: bool, width: int) -> It
 
 
 def _evidence(diagnosis: Diagnosis, verbose: bool) -> list[str]:
-    pieces = [words.evidence(e) for symptom in diagnosis.symptoms for e in symptom.evidence]
-    unique = list(dict.fromkeys(pieces))
-    return unique if verbose else unique[:MAX_EVIDENCE]
+    """All pieces; without --verbose the first of each rule before the second of any."""
+    pieces: dict[str, list[str]] = {}
+    for symptom in diagnosis.symptoms:
+        pieces.setdefault(symptom.rule, []).extend(map(words.evidence, symptom.evidence))
+    if verbose:
+        return list(dict.fromkeys(itertools.chain(*pieces.values())))
+    rounds = itertools.chain(*itertools.zip_longest(*pieces.values()))
+    return list(dict.fromkeys(piece for piece in rounds if piece))[:MAX_EVIDENCE]
 
 
 def _fix(fix: Fix, place: SourceRef | None) -> str:

@@ -1,0 +1,114 @@
+"""One run and one process: what is told, what is kept, what is thrown away."""
+
+import io
+import os
+from pathlib import Path
+
+import pytest
+
+from stethoscope.config import Config
+from stethoscope.monitor import KEEP_TRACES, Session
+from stethoscope.program import Program
+from stethoscope.trace import read
+from stethoscope.types import Stage
+
+PROGRAM = Program("torch", "2.0")
+
+
+@pytest.fixture
+def session(folder):
+    opened = []
+
+    def make(script="train.py", **settings):
+        opened.append(Session(Config(**settings), script, io.StringIO()))
+        return opened[-1]
+
+    yield make
+    for one in opened:
+        one.close()
+
+
+def train(session, steps=3):
+    monitor = session.open(PROGRAM)
+    for step in range(steps):
+        monitor.recorder.scalar(Stage.LOSS, 1 / (step + 1))
+        monitor.end_step(step)
+    return monitor
+
+
+@pytest.mark.parametrize(
+    ("script", "name"),
+    [
+        ("train.py", "train-1"),
+        ("deep/x.y.py", "x.y-1"),
+        ("pack.mod", "pack.mod-1"),
+        (None, "run-1"),
+    ],
+)
+def test_trace_is_named_after_the_script(session, script, name):
+    assert train(session(script)).path.name == f"{name}.sqlite"
+
+
+def test_a_run_that_never_stepped_is_no_report(session):
+    watched = session()
+    watched.open(PROGRAM)
+    assert watched.reports == []
+    train(watched)
+    assert len(watched.reports) == 1
+
+
+def test_a_step_that_never_came_to_its_end_is_the_last_row(session):
+    monitor = train(session())
+    monitor.end_epoch(2, 0)
+    monitor.recorder.scalar(Stage.LOSS, 9.0)
+    monitor.close()
+    rows = list(read(monitor.path).rows())
+    assert [row.step for row in rows] == [0, 1, 2, 2, 3]
+    assert rows[-1].scalar(Stage.LOSS) == 9
+
+
+def test_trace_says_what_watching_cost(session):
+    monitor = train(session())
+    monitor.spent(0.25)
+    report = monitor.close()
+    assert report.overhead["seconds"] >= 0.25
+    assert read(monitor.path).meta["overhead"]["seconds"] == report.overhead["seconds"]
+
+
+def test_the_last_traces_are_kept_and_nobody_elses_files(session):
+    kept = Path(".stethoscope")
+    kept.mkdir()
+    (kept / "notes.txt").write_text("mine")
+    for number in range(KEEP_TRACES + 5):
+        path = train(session(), steps=1).path
+        os.utime(path, (number, number))
+    names = sorted(kept.glob("*.sqlite"), key=lambda path: path.stat().st_mtime)
+    assert len(names) == KEEP_TRACES
+    assert names[-1].name == f"train-{KEEP_TRACES + 5}.sqlite"
+    assert (kept / "notes.txt").exists()
+
+
+def test_each_rank_has_its_trace_and_rank_0_speaks(session, monkeypatch):
+    told = []
+    for rank in ("0", "1"):
+        monkeypatch.setenv("RANK", rank)
+        watched = session()
+        watched.tell("hello")
+        told.append(watched.stderr.getvalue())
+        assert train(watched).path.name.endswith(f".rank{rank}.sqlite")
+    assert told == ["stethoscope: hello\n", ""]
+
+
+def test_a_broken_stderr_never_ends_the_training(session):
+    watched = session()
+    watched.stderr.close()
+    watched.tell("hello")
+
+
+def test_no_folder_at_all_still_watches(session, monkeypatch):
+    Path("file").write_text("")
+    monkeypatch.setattr("tempfile.gettempdir", lambda: "file")
+    watched = session(trace_dir="file/traces")
+    assert train(watched).path is None
+    assert "no trace is kept" in watched.stderr.getvalue()
+    assert watched.reports[0].meta["steps"] == 3

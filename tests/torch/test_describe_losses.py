@@ -17,6 +17,7 @@ from stethoscope.torch.describe import (
     loss_spec,
     prediction_and_target,
 )
+from stethoscope.torch.losses import METRIC_ELEMENTS
 from stethoscope.types import SourceRef
 from stethoscope.vocabulary import LOSSES, Expects, TargetKind
 
@@ -366,8 +367,39 @@ def test_large_tensors_are_looked_at_in_part():
     assert sum(count for _, count in spec.target.class_counts) <= 4096
     assert (spec.prediction.batch_shape, spec.prediction.one_hot) == ((20_000, 4), True)
     assert spec.prediction.rows_seen == 20_000
+    assert batch_metric(spec, big, torch.ones(20_000, dtype=torch.long)) == ("accuracy", 1.0)
     pixels = torch.rand(4, 3, 300, 300)
     assert describe(functional.mse_loss, pixels, pixels).target.shape == (3, 300, 300)
+
+
+def test_wide_rows_are_looked_at_in_part_but_add_up_as_a_whole():
+    wide = randn(40, 20_000).softmax(1)
+    ids = torch.arange(40)
+    spec = describe(functional.cross_entropy, wide, ids)
+    assert (spec.prediction.rows_sum_to_one, spec.prediction.one_hot) == (True, False)
+    assert spec.prediction.columns == ()
+    assert describe(functional.cross_entropy, 2 * wide, ids).prediction.rows_sum_to_one is False
+    logs = describe(functional.nll_loss, wide.log(), ids)
+    assert (logs.config["log_probabilities"], logs.prediction.max < 0) == (True, True)
+    assert len(spec.target.class_counts) == 40
+
+
+def test_sequences_of_divergences_have_their_classes_last():
+    logs = randn(2, 5, 4).log_softmax(-1)
+    spec = describe(functional.kl_div, logs, logs.exp(), reduction="sum")
+    assert spec.config["log_probabilities"] is True
+    assert spec.target.rows_sum_to_one is True
+    assert spec.prediction.columns == ()
+
+
+def test_the_metric_of_a_large_prediction_takes_both_sides_at_the_same_places():
+    ids = torch.arange(4 * 600 * 600).reshape(4, 600, 600) % 3
+    prediction = functional.one_hot(ids, 3).float().movedim(-1, 1)
+    assert prediction.numel() > METRIC_ELEMENTS
+    spec = describe(functional.cross_entropy, prediction, ids)
+    assert batch_metric(spec, prediction, ids) == ("accuracy", 1.0)
+    values = torch.linspace(0, 1, METRIC_ELEMENTS + 2).reshape(-1, 2)
+    assert batch_metric(describe(functional.mse_loss, values, values), values, values) == ("r2", 1)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf], ids=["nan", "inf"])

@@ -8,19 +8,23 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from stethoscope.data import DataProfile
+from stethoscope.data import SUM_TOLERANCE, DataProfile
 from stethoscope.program import DataSpec, LossSpec
 from stethoscope.types import SourceRef
 from stethoscope.vocabulary import Expects
 
 MAX_ROWS = 4096  # rows of one batch that are looked at
-MAX_ELEMENTS = 2**17  # and elements, so that a large vocabulary stays cheap (about 10 ms)
+MIN_ROWS = 16  # however wide they are
+MAX_ELEMENTS = 2**15  # and elements beyond these rows: their facts take about 10 ms
+MAX_WIDTH = 2**11  # elements of one wide row whose range and distinct values are looked at
+METRIC_ELEMENTS = 2**20  # the metric of a larger prediction is that of a part of it
 LOG_SUM_TOLERANCE = 1e-3  # as for probabilities: half precision still counts
 
 
@@ -174,61 +178,85 @@ def with_arguments(
     )
     try:
         with torch._C.DisableTorchFunction(), torch.no_grad():
-            rows, seen = _rows(prediction, class_axis)
-            profile = _profile(rows, prediction, seen)
-            sparse = target.ndim != prediction.ndim
-            answers, seen = _rows(target, None if sparse else class_axis)
+            axis = class_axis if class_axis is not None else max(prediction.ndim - 1, 0)
+            limit = _row_limit(prediction, axis)
+            rows = _rows(prediction, axis, limit)
+            profile = _profile(rows, prediction)
+            ids = class_axis is not None and target.ndim != prediction.ndim
+            answers = _rows(target, None if ids else min(axis, max(target.ndim - 1, 0)), limit)
             if spec.ignore_index is not None:
                 kept = answers[answers != spec.ignore_index]
                 if kept.numel() < answers.numel():
                     config["ignored_share"] = 1 - kept.numel() / answers.numel()
                     answers = kept
             about_classes = class_axis is not None or spec.expects is Expects.LOG_PROBABILITIES
-            if about_classes and rows.ndim > 1:
+            if about_classes and rows.ndim:
                 config["log_probabilities"] = _are_log_probabilities(rows)
-            facts = _profile(answers, target, seen)
+            facts = _profile(answers, target)
     except (RuntimeError, TypeError, NotImplementedError, ValueError):
         return spec  # sparse, nested or fake tensors: the shapes are what can be said
     return dataclasses.replace(spec, prediction=profile, target=facts, config=config)
 
 
-def _rows(tensor: Tensor, class_axis: int | None) -> tuple[Tensor, int]:
-    """A bounded part of `tensor`, as (rows, last axis) with the class axis last, or flat.
+def _row_limit(tensor: Tensor, axis: int) -> int:
+    """How many rows along `axis` are looked at."""
+    if tensor.ndim < 2:
+        return MAX_ELEMENTS
+    return min(MAX_ROWS, max(MIN_ROWS, MAX_ELEMENTS // max(tensor.shape[axis], 1)))
 
-    Also how many samples that part was drawn from.
-    """
+
+def _rows(tensor: Tensor, axis: int | None, limit: int) -> Tensor:
+    """At most about `limit` rows of `tensor` along `axis`; flat, where that is None."""
     tensor = tensor.detach()
-    samples = tensor.shape[0] if tensor.ndim else 1
-    if class_axis is not None and tensor.ndim > class_axis:
-        tensor = tensor.movedim(class_axis, -1)
-        tensor = tensor.reshape(-1, tensor.shape[-1])
-    elif tensor.ndim > 2:
-        # No class axis: features of samples of any rank; each row is one sample.
-        tensor = tensor.reshape(samples, -1) if tensor.numel() else tensor.reshape(0, 1)
-    width = tensor.shape[-1] if tensor.ndim > 1 else 1
-    if class_axis is None and width > MAX_ELEMENTS // 8:
-        tensor, width = tensor.reshape(-1), 1
-        limit = MAX_ELEMENTS
-    else:
-        limit = min(MAX_ROWS, max(8, MAX_ELEMENTS // max(width, 1)))
-    count = tensor.shape[0] if tensor.ndim else 1
-    if count > limit:
-        # Evenly spread, so that targets and predictions are taken at the same places.
-        tensor = tensor[:: -(-count // limit)]
-    return tensor, samples
+    if axis is None or tensor.ndim < 2:
+        return thinned(tensor, None, limit).reshape(-1) if tensor.ndim else tensor
+    width = tensor.shape[axis]
+    rows = thinned(tensor, axis, limit).movedim(axis, -1)
+    return rows.reshape(-1, width) if rows.numel() else rows.reshape(0, width)
 
 
-def _profile(part: Tensor, whole: Tensor, samples: int) -> DataSpec:
-    """Facts of `part`, under the shapes of `whole`."""
+def thinned(tensor: Tensor, axis: int | None, limit: int) -> Tensor:
+    """A view with every k-th index of each axis but `axis`, of about `limit` rows or fewer.
+
+    The places depend on the shape of the other axes only: a prediction and its class ids are
+    taken at the same ones.
+    """
+    others = [i for i in range(tensor.ndim) if i != axis]
+    surplus = math.prod(tensor.shape[i] for i in others) / limit
+    for i in reversed(others):
+        if surplus <= 1:
+            break
+        step = min(math.ceil(surplus), tensor.shape[i])
+        tensor = tensor[(slice(None),) * i + (slice(None, None, step),)]
+        surplus /= step
+    return tensor
+
+
+def _profile(rows: Tensor, whole: Tensor) -> DataSpec:
+    """Facts of the part `rows`, under the shapes of `whole`."""
     dtype = str(whole.dtype).removeprefix("torch.")
     profile = DataProfile()
-    profile.add(_array(part), dtype)
-    return dataclasses.replace(
+    wide = rows.numel() > MAX_ELEMENTS
+    profile.add(
+        _array(rows.reshape(-1)[:: rows.shape[-1] // MAX_WIDTH + 1] if wide else rows), dtype
+    )
+    spec = dataclasses.replace(
         profile.spec(),
         shape=tuple(whole.shape[1:]),
         batch_shape=tuple(whole.shape),
-        rows_seen=samples,
+        rows_seen=whole.shape[0] if whole.ndim else 1,
     )
+    if wide:
+        adds_up = _are_probabilities(rows)
+        hot = adds_up and bool(((rows == 0) | (rows == 1)).all())
+        spec = dataclasses.replace(spec, rows_sum_to_one=adds_up, one_hot=hot)
+    # A feature is one of a sample of rank 1: classes of a pixel or columns of an image are none.
+    return dataclasses.replace(spec, columns=()) if wide or whole.ndim > 2 else spec
+
+
+def _are_probabilities(rows: Tensor) -> bool:
+    total = rows.double().sum(dim=-1)
+    return bool((rows >= 0).all() and ((total - 1).abs() < SUM_TOLERANCE).all())
 
 
 def _array(tensor: Tensor) -> Any:
@@ -281,7 +309,7 @@ def batch_metric(spec: LossSpec, prediction: Tensor, target: Tensor) -> tuple[st
     """
     try:
         with torch._C.DisableTorchFunction(), torch.no_grad():
-            prediction, target = prediction.detach(), target.detach()
+            prediction, target = _metric_part(spec, prediction.detach(), target.detach())
             if spec.name in _ARGMAX and spec.class_axis is not None:
                 return _class_accuracy(spec, prediction, target)
             if spec.name == "binary_crossentropy":
@@ -291,6 +319,18 @@ def batch_metric(spec: LossSpec, prediction: Tensor, target: Tensor) -> tuple[st
     except (RuntimeError, TypeError, NotImplementedError, ValueError):
         pass  # sparse, nested or fake tensors: no metric can be said
     return None
+
+
+def _metric_part(spec: LossSpec, prediction: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Both, where they are large at the same evenly spread places."""
+    if prediction.numel() <= METRIC_ELEMENTS:
+        return prediction, target
+    axis = spec.class_axis
+    if axis is None:
+        return thinned(prediction, None, METRIC_ELEMENTS), thinned(target, None, METRIC_ELEMENTS)
+    limit = max(METRIC_ELEMENTS // prediction.shape[axis], MIN_ROWS)
+    same = target.ndim == prediction.ndim
+    return thinned(prediction, axis, limit), thinned(target, axis if same else None, limit)
 
 
 def _class_accuracy(spec: LossSpec, prediction: Tensor, target: Tensor) -> tuple[str, float] | None:

@@ -244,3 +244,13 @@ def _pairs(node: Node) -> tuple[Node, Node] | None:
     if formula.from_output(second) and not formula.from_output(first):
         return second, first
     return None
+
+
+def compared(
+    calls: Sequence[Call], loss: Tensor, *, outputs: Mapping[int, str]
+) -> tuple[Tensor, Tensor] | None:
+    """The prediction and the target of a loss that `hand_written_loss` recognises."""
+    with torch._C.DisableTorchFunction(), torch.no_grad():
+        root = Formula(calls, outputs).node(loss)
+        found = _recognise(root) if root.call is not None else None
+        return (found.prediction.tensor, found.target) if found is not None else None

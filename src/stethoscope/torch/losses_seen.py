@@ -17,6 +17,7 @@ from stethoscope.diagnosis import locate
 from stethoscope.torch import describe
 from stethoscope.torch.describe import Call
 from stethoscope.torch.flow import Key, tensors_in
+from stethoscope.torch.handwritten import compared
 from stethoscope.torch.roots import LossSite, Root
 from stethoscope.torch.step import MAX_CALLS, Step, number
 from stethoscope.torch.tensors import describe as statistics
@@ -68,11 +69,12 @@ def inputs(step: Step, root: Root, args: Any) -> None:
     for name, value in named:
         for place, tensor in enumerate(tensors_in(value)):
             text = f"{name}.{place}" if place else str(name)
-            if step.flow.origin(tensor) or (None, text, Stage.INPUT) in step.tensors:
+            key = (root.number, text)
+            if step.flow.origin(tensor) or (key, "", Stage.INPUT) in step.tensors:
                 continue
             if not measurable(tensor):
                 continue
-            step.observe(None, text, Stage.INPUT, statistics(tensor))
+            step.observe(key, "", Stage.INPUT, statistics(tensor))
             _profile(root.profiles, text, tensor)
 
 
@@ -107,21 +109,17 @@ def loss(
     step.micro.append(number(result))
     place = (func.__name__, index)
     pair = describe.prediction_and_target(func, args, kwargs)
-    if pair is not None:
-        step.targets.append(pair[1])
     if step.probing:
         key: tuple[Any, ...] = (*place, source.file if source else "", source.line if source else 0)
         site = root.sites.get(key)
         if site is None:
-            site = LossSite(
-                describe.loss_spec(func, args, kwargs, output=None, source=source),
-                None,
-                DataProfile(),
-            )
-            root.sites[key] = site
+            spec = describe.loss_spec(func, args, kwargs, output=None, source=source)
+            site = root.sites[key] = LossSite(spec, None, DataProfile(), len(root.sites))
         root.last_site[place] = site
-        _facts(step, site, func, args, kwargs, pair)
+        _facts(step, root, site, func, args, kwargs, pair)
     site = root.last_site.get(place)
+    if pair is not None and site is not None:
+        step.targets.append(((root.number, f"#{site.number}"), pair[1]))
     small = pair is not None and pair[0].numel() <= METRIC_ELEMENTS
     if site is not None and pair is not None and (step.probing or small):
         _metric(step, site, index, pair)
@@ -129,6 +127,7 @@ def loss(
 
 def _facts(
     step: Step,
+    root: Root,
     site: LossSite,
     func: Callable[..., Any],
     args: tuple[Any, ...],
@@ -146,9 +145,13 @@ def _facts(
     step.flow.read([prediction], "loss")
     if site.output is None and origin is not None and len(origin.keys) == 1:
         site.output = origin.keys[0]
+    _target(step, root, site, target)
+
+
+def _target(step: Step, root: Root, site: LossSite, target: Tensor) -> None:
     if not measurable(target):
         return
-    step.observe(None, str(len(step.micro) - 1), Stage.TARGET, statistics(target))
+    step.observe((root.number, f"#{site.number}"), "", Stage.TARGET, statistics(target))
     if site.profile.batches < PROFILE_BATCHES:
         site.profile.add(array(target), str(target.dtype).removeprefix("torch."))
 
@@ -203,9 +206,6 @@ def backward(step: Step, root: Root, tensor: Tensor) -> None:
 def _hand_written(step: Step, root: Root, loss: Tensor) -> None:
     key = ("hand-written", len(step.losses) - 1)
     site = root.sites.get(key)
-    if site is not None and not due(site.calls + 1):
-        site.calls += 1
-        return
     names: dict[int, str] = {}
     keys: dict[str, Key] = {}
     for call in step.calls:
@@ -215,11 +215,17 @@ def _hand_written(step: Step, root: Root, loss: Tensor) -> None:
                 text = f"{origin.keys[0][0]}:{origin.keys[0][1]}"
                 keys[text] = origin.keys[0]
                 names[id(tensor)] = text
-    spec = describe.hand_written_loss(step.calls, loss, outputs=names)
-    if spec is None:
-        return
-    if site is None:
-        site = root.sites[key] = LossSite(spec, None, DataProfile())
+    if site is None or due(site.calls + 1):
+        spec = describe.hand_written_loss(step.calls, loss, outputs=names)
+        if spec is None:
+            return
+        if site is None:
+            site = root.sites[key] = LossSite(spec, None, DataProfile(), len(root.sites))
+        site.spec = spec
+        site.output = keys.get(spec.output or "")
     site.calls += 1
-    site.spec = spec
-    site.output = keys.get(spec.output or "")
+    pair = compared(step.calls, loss, outputs=names)
+    if pair is not None:
+        _target(step, root, site, pair[1])
+        step.targets.append(((root.number, f"#{site.number}"), pair[1]))
+        _metric(step, site, 0, pair)

@@ -204,7 +204,7 @@ class Probe:
         owners = [
             (self.root.number, self.root.params[id(t)][0])
             for t in tensors
-            if id(t) in self.root.params
+            if id(t) in self.root.params and not self.outside
         ]
         origins = self._read([t for t in tensors if id(t) not in self.root.params], func)
         if owners:

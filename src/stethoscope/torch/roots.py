@@ -33,12 +33,14 @@ class LossSite:
         spec: As last described; its output is filled in when the names are final.
         output: The layer whose output is the prediction.
         profile: Facts of the targets of all probed steps.
+        number: Place among the loss calls of its root.
         calls: How often it was seen on probed steps.
     """
 
     spec: LossSpec
     output: Key | None
     profile: DataProfile
+    number: int = 0
     calls: int = 0
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from stethoscope.diagnosis.search import find_call
 from stethoscope.monitor import Monitor, Session
 from stethoscope.program import DataSpec, FitSpec, LossSpec, OptimizerSpec, Program
 from stethoscope.stats import FloatArray
@@ -35,13 +36,15 @@ class Run:
         self.roots: list[Root] = []
         self.scans_left = MAX_SCANS
         self.update_source: SourceRef | None = None
+        self.user_file: str | None = None
         self._lines = lines
         self._session = session
         self._monitor: Monitor | None = None
         self._structure = structure.Structure(lines)
         self._steps: dict[tuple[int, ...], int] = {}
         self._optimizers: dict[tuple[int, ...], weakref.ref[torch.optim.Optimizer]] = {}
-        self._slots: dict[tuple[Key | None, str, Stage], Slot] = {}
+        self._slots: dict[tuple[Key, str, Stage], Slot] = {}
+        self._data: dict[Stage, dict[Key, int]] = {Stage.INPUT: {}, Stage.TARGET: {}}
         self._params: dict[int, tuple[Key, str]] = {}
         self._notes: dict[str, str] = {}
         self._probed = 0
@@ -133,6 +136,9 @@ class Run:
         if step.probing:
             self._probed += 1
             self._structure.learn(step.flow)
+            for place in step.tensors:
+                if place[2] in self._data:
+                    self.data_index(place[2], place[0])
         self._revise(monitor, step, optimizer, key)
         self._record(monitor, step, optimizer)
         monitor.spent(step.spent)
@@ -159,12 +165,17 @@ class Run:
                 name = f"learning_rate[{index}]" if index else "learning_rate"
                 recorder.scalar(Stage.HYPER, float(rate), param=name)
 
-    def _slot(self, place: tuple[Key | None, str, Stage]) -> Slot | None:
+    def data_index(self, stage: Stage, key: Key) -> str:
+        """Index of an input or target in the Program, in the order of first appearance."""
+        known = self._data[stage]
+        return str(known.setdefault(key, len(known)))
+
+    def _slot(self, place: tuple[Key, str, Stage]) -> Slot | None:
         slot = self._slots.get(place)
         if slot is None:
             key, param, stage = place
-            if key is None:
-                slot = Slot("", param, stage)
+            if stage in self._data:
+                slot = Slot("", self.data_index(stage, key), stage)
             else:
                 moved = self._structure.folded(key, stage)
                 if moved is None:
@@ -184,7 +195,7 @@ class Run:
     ) -> None:
         changes: dict[str, Any] = {}
         if self._structure.changed:
-            changes["layers"] = self._structure.layers(self.roots)
+            changes["layers"] = self._structure.layers(self.roots, self.user_file)
             changes["edges"] = self._structure.edges(self.roots)
         known = self._optimizers.get(key)
         if known is None or known() is not optimizer:
@@ -192,10 +203,8 @@ class Run:
             changes["optimizers"] = self._optimizer_specs()
         if step.probing and due(self._probed):
             changes["losses"] = self._losses()
-            changes["inputs"] = self._inputs()
-            changes["targets"] = tuple(
-                site.profile.spec() for site in self._sites() if site.profile.batches
-            )
+            changes["inputs"] = self._data_specs(Stage.INPUT)
+            changes["targets"] = self._data_specs(Stage.TARGET)
             size = next((s.batch_shape[0] for s in changes["inputs"] if s.batch_shape), None)
             changes["fit"] = FitSpec(batch_size=size, source=self.update_source)
         notes = dict(self._notes)
@@ -213,7 +222,10 @@ class Run:
             optimizer = reference()
             if optimizer is None:
                 continue
-            spec = describe.optimizer_spec(optimizer, names, self._lines.of(optimizer))
+            line = self._lines.of(optimizer)
+            if line is None and self.user_file:
+                line = find_call(self.user_file, [type(optimizer).__name__])
+            spec = describe.optimizer_spec(optimizer, names, line)
             schedule = self._lines.schedule_of(optimizer)
             if schedule is not None:
                 spec = dataclasses.replace(spec, schedule=schedule[0], rate_source=schedule[1])
@@ -234,9 +246,20 @@ class Run:
             specs.append(spec)
         return tuple(specs)
 
-    def _inputs(self) -> tuple[DataSpec, ...]:
-        profiles = [p for root in self.roots for p in root.profiles.values()]
-        return tuple(profile.spec() for profile in profiles)
+    def _data_specs(self, stage: Stage) -> tuple[DataSpec, ...]:
+        by_number = {root.number: root for root in self.roots}
+        specs = []
+        for number, text in self._data[stage]:
+            root = by_number[number]
+            if stage is Stage.INPUT:
+                profile = root.profiles.get(text)
+            else:
+                profile = next(s.profile for s in root.sites.values() if f"#{s.number}" == text)
+            spec = profile.spec() if profile is not None else DataSpec()
+            several = len(self._data[stage]) > 1
+            name = f"{root.prefix}.{text}".strip(".") if several and stage is Stage.INPUT else ""
+            specs.append(dataclasses.replace(spec, name=name))
+        return tuple(specs)
 
 
 def _unique(name: str, taken: list[str]) -> str:

@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from torch.nn.modules import module as nn_module
 
 from stethoscope.torch.flow import tensors_in
-from stethoscope.torch.probe import is_layer
 from stethoscope.torch.roots import gradient
 from stethoscope.torch.step import Batch, Step
 from stethoscope.torch.tensors import dense, measurable
@@ -77,11 +76,13 @@ def _data(run: Run, step: Step) -> list[Found]:
                 what = None if tensor.requires_grad else bad(tensor)
                 if what:
                     text = f"{name}.{place}" if place else str(name)
-                    found.append(_event(Stage.INPUT, what, param=text, rows=rows_of(tensor)))
-    for index, tensor in enumerate(step.targets):
+                    index = run.data_index(Stage.INPUT, (batch.root.number, text))
+                    found.append(_event(Stage.INPUT, what, param=index, rows=rows_of(tensor)))
+    for key, tensor in step.targets:
         what = None if tensor.requires_grad else bad(tensor)
         if what:
-            found.append(_event(Stage.TARGET, what, param=str(index), rows=rows_of(tensor)))
+            index = run.data_index(Stage.TARGET, key)
+            found.append(_event(Stage.TARGET, what, param=index, rows=rows_of(tensor)))
     return found
 
 
@@ -149,14 +150,12 @@ def rerun(batch: Batch) -> tuple[str, str, list[int]] | None:
     seen: list[tuple[str, str, list[int]]] = []
 
     def look(module: nn.Module, args: Any, *rest: Any) -> None:
-        if seen or len(rest) < 2 or not (is_layer(module) or module is batch.module):
-            return
-        if any(bad(t) == "nan" for t in tensors_in((args, rest[0]))):
+        if seen or len(rest) < 2:
             return
         before = {bad(t) for t in tensors_in((args, rest[0]))}
         for tensor in tensors_in(rest[1]):
             what = bad(tensor)
-            if what and what not in before:
+            if what and what not in before and "nan" not in before:
                 seen.append((batch.root.path(module), what, rows_of(tensor)))
                 return
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
 
@@ -17,6 +17,7 @@ import torch
 from torch.optim.lr_scheduler import LRScheduler
 
 from stethoscope.diagnosis import locate
+from stethoscope.diagnosis.search import find_layer
 from stethoscope.types import SourceRef
 
 
@@ -87,6 +88,53 @@ class Sources:
             key = id(args[0])
             reference = weakref.ref(args[0], lambda _: self._schedules.pop(key, None))
             self._schedules[key] = (reference, type(thing).__name__, self.of(thing))
+
+
+class Finder:
+    """The lines of the modules of a run: recorded, else of what holds the module, else searched.
+
+    Args:
+        lines: What was recorded.
+        modules: Every module of the run by root and path.
+        user_file: The file with the training loop, where a model without a class was built.
+    """
+
+    def __init__(
+        self,
+        lines: Sources,
+        modules: Mapping[tuple[int, str], torch.nn.Module],
+        user_file: str | None,
+    ) -> None:
+        self._lines = lines
+        self._modules = modules
+        self._file = user_file
+        self._same: dict[tuple[int, type], list[tuple[int, str]]] = {}
+        for key, module in modules.items():
+            self._same.setdefault((key[0], type(module)), []).append(key)
+
+    def __call__(self, key: tuple[int, str]) -> SourceRef | None:
+        """The call that constructed the module at `key`."""
+        number, path = key
+        while True:
+            # A copied layer was constructed by nobody: the line of what holds it is right.
+            found = self._lines.of(self._modules.get((number, path)))
+            if found is not None:
+                return found
+            if not path:
+                return self._search(key)
+            path = path.rpartition(".")[0]
+
+    def _search(self, key: tuple[int, str]) -> SourceRef | None:
+        module, model = self._modules[key], self._modules.get((key[0], ""))
+        same = self._same[key[0], type(module)]
+        index, total = same.index(key), len(same)
+        by_class = type(model) if model is not None else type(module)
+        name = type(module).__name__
+        if not by_class.__module__.startswith("torch."):
+            found = find_layer(by_class, key[1], name, index, total)
+            if found is not None:
+                return found
+        return find_layer(self._file, key[1], name, index, total) if self._file else None
 
 
 def outside(thing: Any, frame: FrameType | None) -> FrameType | None:

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from stethoscope.program import LossSpec
 from stethoscope.stats import FloatArray
 from stethoscope.torch.describe import Call
 from stethoscope.torch.flow import Flow, Key
@@ -46,30 +45,28 @@ class Step:
     def __init__(self, probing: bool) -> None:
         self.probing = probing
         self.flow = Flow()
-        self.tensors: dict[tuple[Key | None, str, Stage], FloatArray] = {}
+        self.tensors: dict[tuple[Key, str, Stage], FloatArray] = {}
         self.batches: list[Batch] = []
-        self.targets: list[Tensor] = []
+        self.targets: list[tuple[Key, Tensor]] = []
         self.losses: list[float] = []
         self.micro: list[float] = []
         self.backward: list[float] = []
         self.metrics: dict[str, list[float]] = {}
         self.metric_of: int | None = None
         self.calls: list[Call] = []
-        self.hand_written: LossSpec | None = None
         self.events: list[dict[str, Any]] = []
         self.spent = 0.0
         self.closure = False
         self.update_source: SourceRef | None = None
         self.before: list[tuple[Tensor, Tensor]] = []
         self.scaled: dict[int, tuple[weakref.ref[Tensor], weakref.ref[Tensor]]] = {}
-        self.failed_loss = False
 
     @property
     def roots(self) -> list[Root]:
         """The roots that ran, each once."""
         return list(dict.fromkeys(batch.root for batch in self.batches))
 
-    def observe(self, key: Key | None, param: str, stage: Stage, row: FloatArray) -> None:
+    def observe(self, key: Key, param: str, stage: Stage, row: FloatArray) -> None:
         """Keeps the statistics of one tensor; the first of a step, unless a later one is worse."""
         place = (key, param, stage)
         seen = self.tensors.get(place)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 
 from stethoscope.program import LayerSpec
-from stethoscope.torch import describe
+from stethoscope.torch import describe, sources
 from stethoscope.torch.flow import Flow, Key, Node
 from stethoscope.torch.probe import is_layer
 from stethoscope.torch.roots import Root
@@ -73,10 +73,14 @@ class Structure:
         root = next((r for r in roots if r.number == number), None)
         return root.shown(path) if root is not None else path
 
-    def layers(self, roots: list[Root]) -> tuple[LayerSpec, ...]:
+    def layers(self, roots: list[Root], user_file: str | None = None) -> tuple[LayerSpec, ...]:
         """The layers in the order of the forward pass, then those with parameters that never ran.
 
         Building them clears `changed`.
+
+        Args:
+            roots: The models of the run.
+            user_file: The file with the training loop, for lines that were not recorded.
         """
         self.changed = False
         modules = {
@@ -85,6 +89,7 @@ class Structure:
             if root.module is not None
             for m in root.module.modules()
         }
+        find = sources.Finder(self._lines, modules, user_file)
         specs = []
         for key, node in self._nodes.items():
             if key in self._into:
@@ -94,14 +99,14 @@ class Structure:
             if module is None:
                 specs.append(_call_spec(path, node))
                 continue
-            spec = describe.layer_spec(path, module, self._lines.of(module))
+            spec = describe.layer_spec(path, module, find(key))
             if key in self._bases:
                 spec = _with_activation(spec, self._nodes[self._bases[key]])
             specs.append(dataclasses.replace(spec, output_shape=node.shape))
         for key, module in modules.items():
             if key in self._nodes or not (module._parameters or is_layer(module)):
                 continue
-            spec = describe.layer_spec(self.path(key, roots), module, self._lines.of(module))
+            spec = describe.layer_spec(self.path(key, roots), module, find(key))
             if spec.params:
                 specs.append(spec)
         return tuple(specs)

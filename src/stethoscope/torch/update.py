@@ -24,19 +24,23 @@ if TYPE_CHECKING:
     from stethoscope.torch.runs import Run
 
 
-def before_update(run: Run, step: Step, optimizer: torch.optim.Optimizer) -> None:
-    """Checks the gradients; on a probed step also records them and the weights."""
+def before_update(run: Run | None, step: Step, optimizer: torch.optim.Optimizer) -> None:
+    """Checks the gradients; on a probed step also records them and the weights.
+
+    A step with a closure runs its forward and backward passes inside: there is nothing to check
+    yet, and the first of them all belongs to no run so far (`run` is None).
+    """
     params = [p for group in optimizer.param_groups for p in group["params"]]
-    if not step.closure:
+    if not step.closure and run is not None:
         check(run, step, params)
+        if step.probing:
+            _gradients(run, step, params, optimizer)
+            for param in run.weights_of(optimizer, params):
+                key = run.param_key(param)
+                if key is not None and measurable(param):
+                    step.observe(*key, Stage.WEIGHT, statistics(param))
     if not step.probing:
         return
-    if not step.closure:
-        _gradients(run, step, params, optimizer)
-    for param in run.weights_of(optimizer, params):
-        key = run.param_key(param)
-        if key is not None and measurable(param):
-            step.observe(*key, Stage.WEIGHT, statistics(param))
     with torch._C.DisableTorchFunction(), torch.no_grad():
         step.before = [(p, p.detach().clone()) for p in params if measurable(p)]
 
@@ -52,6 +56,8 @@ def after_update(run: Run, step: Step, optimizer: torch.optim.Optimizer) -> None
         key = run.param_key(param)
         if key is None or before.shape != param.shape:
             continue
+        if step.closure:
+            step.observe(*key, Stage.WEIGHT, statistics(before))
         with torch._C.DisableTorchFunction(), torch.no_grad():
             step.observe(*key, Stage.UPDATE, statistics(torch.sub(param.detach(), before)))
     step.before = []

@@ -49,6 +49,16 @@ class Scope:
         runs = self._watcher.runs if self._watcher is not None else []
         return any(run.monitor is not None and run.monitor.should_stop for run in runs)
 
+    def pause(self) -> None:
+        """Stops to watch for a while; until `resume` nothing of ours hangs on torch."""
+        if self._watcher is not None and self._owned and not self._closed:
+            self._watcher.stop()
+
+    def resume(self) -> None:
+        """Goes on to watch after `pause`."""
+        if self._watcher is not None and self._owned and not self._closed:
+            self._watcher.start()
+
     def close(self) -> None:
         """Stops to watch, closes the trace and prints the report (once)."""
         if self._closed or not self._owned or self._session is None or self._watcher is None:

@@ -83,7 +83,7 @@ class Watcher:
         self._root: Root | None = None
         self._probe: Probe | None = None
         self._step: Step | None = None
-        self._unhooked: Any = None
+        self._lost_updates = 0
         self.failure: str | None = None
         if models is not None:
             self._only = {id(p) for model in models for p in model.parameters()}
@@ -93,7 +93,9 @@ class Watcher:
     # Life
 
     def start(self) -> None:
-        """Installs the global hooks."""
+        """Installs the global hooks; nothing when they are there, or after a failure."""
+        if self._handles or self.failure is not None:
+            return
         self._handles = [
             nn_module.register_module_forward_pre_hook(self._enter),
             nn_module.register_module_forward_hook(self._leave, with_kwargs=True, always_call=True),
@@ -116,6 +118,12 @@ class Watcher:
             warnings.filters.remove(self._filter)  # type: ignore[attr-defined]
         self._forget()
         self.lines.stop()
+        if self._lost_updates and not self.runs:
+            self.session.notes.append(
+                f"{self._lost_updates} optimizer steps were not seen: no model with these "
+                "parameters was called in training mode with gradients enabled"
+            )
+        self._lost_updates = 0
 
     def fail(self, error: BaseException) -> None:
         """Something of ours broke: says so once, and stops to watch."""
@@ -358,16 +366,22 @@ class Watcher:
             return
         self._mode.leave()
         self._active = self._probe = None
-        step = self._step
-        if step is None or not self._owns(optimizer):
+        if not self._owns(optimizer):
             return
         # step(optimizer, closure): the optimizer itself comes first.
-        step.closure = (len(args) > 1 and callable(args[1])) or callable(kwargs.get("closure"))
-        run = self._run(step, optimizer)
-        if run is None:
+        closure = (len(args) > 1 and callable(args[1])) or callable(kwargs.get("closure"))
+        run = self._run(self._step, optimizer)
+        if self._step is None:
+            if run is None and not closure:
+                self._lost_updates += 1
+                return
+            self._step = Step(run is None or run.is_probed())
+        step = self._step
+        step.closure = closure
+        if run is None and not closure:
             return
-        if run.update_source is None:
-            run.update_source = locate.here(sys._getframe(1))
+        if run is None or run.update_source is None:
+            step.update_source = locate.here(sys._getframe(1))
         before_update(run, step, optimizer)
         step.spent += time.perf_counter() - begun
 
@@ -384,8 +398,10 @@ class Watcher:
         run = self._run(step, optimizer)
         if run is None:
             return
-        if step.closure and not step.probing and not run.known(optimizer):
-            pass
+        if run.update_source is None:
+            frame = sources.user_frame(sys._getframe(1))
+            run.user_file = frame.f_code.co_filename if frame is not None else None
+            run.update_source = step.update_source
         after_update(run, step, optimizer)
         self._step = None
         step.spent += time.perf_counter() - begun
@@ -438,16 +454,17 @@ class Watcher:
             return True
         return any(id(p) in self._only for group in optimizer.param_groups for p in group["params"])
 
-    def _run(self, step: Step, optimizer: torch.optim.Optimizer) -> Run | None:
+    def _run(self, step: Step | None, optimizer: torch.optim.Optimizer) -> Run | None:
         """The run that an update belongs to: by the models that ran, else by its parameters."""
+        roots = step.roots if step is not None else []
         for run in reversed(self.runs):
-            if run.has(step.roots, optimizer):
-                run.join(step.roots)
+            if run.has(roots, optimizer):
+                run.join(roots)
                 return run
-        if not step.roots:
+        if not roots:
             return None
         run = Run(self.session, self.lines)
-        run.join(step.roots)
+        run.join(roots)
         self.runs.append(run)
         return run
 

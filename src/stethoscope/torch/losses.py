@@ -183,7 +183,10 @@ def with_arguments(
             rows = _rows(prediction, axis, limit)
             profile = _profile(rows, prediction)
             ids = class_axis is not None and target.ndim != prediction.ndim
-            answers = _rows(target, None if ids else min(axis, max(target.ndim - 1, 0)), limit)
+            if ids:
+                answers = _rows(target, None, MAX_ROWS)
+            else:
+                answers = _rows(target, min(axis, max(target.ndim - 1, 0)), limit)
             if spec.ignore_index is not None:
                 kept = answers[answers != spec.ignore_index]
                 if kept.numel() < answers.numel():
@@ -306,6 +309,7 @@ def batch_metric(spec: LossSpec, prediction: Tensor, target: Tensor) -> tuple[st
         the threshold (0 for logits, 0.5 for probabilities) of each output; `ignore_index` is left
         out. ("r2", <= 1) for mse, mae and huber. None where neither is defined: another loss,
         shapes that differ, nothing to count, a target without variance, NaN.
+        Of more than `METRIC_ELEMENTS` numbers an evenly spread part is taken.
     """
     try:
         with torch._C.DisableTorchFunction(), torch.no_grad():

@@ -57,7 +57,8 @@ def judge(program: Program, measured: Measurements) -> Harm:
         return Harm(State.LEARNING, f"loss {level:.4g}; {words} {baseline:.4g}")
     slope, clear = series.trend()
     falling = slope < 0 and clear < -CLEAR
-    if falling and level - slope * -SLOW * series.count < baseline - slack:
+    patience = 1.0 if level > series.start() else SLOW  # worse than at the start: soon, or never
+    if falling and level + slope * patience * series.count < baseline - slack:
         return Harm(State.UNKNOWN, f"the loss is {level:.4g} and still falling")
     if level > baseline - slack:
         return Harm(

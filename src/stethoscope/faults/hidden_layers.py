@@ -17,8 +17,10 @@ from stethoscope.faults._base import (
 )
 from stethoscope.program import LayerSpec
 from stethoscope.rules.hidden_activation import chain_of_saturating
-from stethoscope.types import Change, Fix, Op, Place
+from stethoscope.types import Change, Fix, Op, Place, Slot, Stage, Stat
 from stethoscope.vocabulary import AFFINE, LayerKind
+
+ALMOST_ALL = 0.9  # as in the rule `dead-units`
 
 
 class MissingHiddenActivation(Fault):
@@ -104,9 +106,16 @@ class DyingRelu(Fault):
         if spec is None:
             return
         others = [s for s in dead if s is not symptom]
+        slot = Slot(spec.path, "", Stage.OUTPUT)
+        alive = not findings.measured.first(slot, Stat.DEAD_SHARE) >= ALMOST_ALL
+        killed = alive and bool(findings.of("update-ratio-too-large"))
+        sure = POSSIBLE - 0.2 if killed else POSSIBLE + 0.2
         fix = set_activation(spec, "leaky_relu", "it passes a gradient when negative")
-        why = [("Do the units of the layer respond to any sample?", f"no: {symptom.message}")]
-        yield self.suspect([symptom, *others], confidence=POSSIBLE + 0.2, fixes=[fix], why=why)
+        why = [
+            ("Do the units of the layer respond to any sample?", f"no: {symptom.message}"),
+            ("Did they at the first step?", "yes" if alive else "no"),
+        ]
+        yield self.suspect([symptom, *others], confidence=sure, fixes=[fix], why=why)
 
 
 class BadInitialization(Fault):

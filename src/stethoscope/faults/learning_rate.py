@@ -19,7 +19,7 @@ from stethoscope.program import Program
 from stethoscope.rules._base import optimizer_place
 from stethoscope.types import Fix, Place, SymptomClass
 
-GOOD_RATIO = 3e-3  # update over weight of a run that learns well: 1e-3 (CS231n) to 1e-2
+GOOD_RATIO = 1e-2  # first steps of runs that learn well: swept over rates, the best ones are here
 LEAST_CUT = 3.0  # a rate that blew up is at least this factor too high
 
 
@@ -88,8 +88,7 @@ class LearningRateTooLow(Fault):
                 continue
             if findings.of("vanishing-gradient"):
                 continue  # small steps are then the effect of small gradients
-            factor = GOOD_RATIO / max(first[1], 1e-30)
-            rate = _round(measured.rates[0] * factor)
+            rate = _round(stable_rate(findings))
             spec = findings.program.optimizers[0]
             fix = set_to(
                 "optimizer.learning_rate",
@@ -126,9 +125,9 @@ class LearningRateZero(Fault):
 
 def lower_rate(findings: Findings) -> Fix:
     """A rate with which the steps are of a usual size, from the run's own first steps."""
-    measured, spec = findings.measured, findings.program.optimizers[0]
-    now = measured.rates[0]
-    rate = _round(stable_rate(measured))
+    spec = findings.program.optimizers[0]
+    now = findings.measured.rates[0]
+    rate = _round(min(stable_rate(findings), now / LEAST_CUT))
     return set_to(
         "optimizer.learning_rate",
         rate,
@@ -137,16 +136,22 @@ def lower_rate(findings: Findings) -> Fix:
     )
 
 
-def stable_rate(measured: Measurements) -> float:
+def stable_rate(findings: Findings) -> float:
     """The learning rate that brings the first step of the fastest kernel to `GOOD_RATIO`.
 
-    The gradient of step 0 does not depend on the rate, so the ratio is exactly proportional to it.
+    The first gradient does not depend on the rate, so the ratio is exactly proportional to it.
+    Where the targets are large, the weights have to grow until the output is as large, each of
+    the n kernels by the n-th root; the step is held against the weight that it leads to.
     """
-    now = measured.rates[0]
-    first = measured.first_ratio()
-    ratio = first[1] if first else math.nan
-    factor = ratio / GOOD_RATIO if ratio > 0 else LEAST_CUT
-    return now / max(factor, LEAST_CUT)
+    first = findings.measured.first_ratio()
+    if first is None or not first[1] > 0:
+        return findings.measured.rates[0] / LEAST_CUT
+    growth = 1.0
+    targets = findings.program.targets
+    if findings.of("unscaled-target") and len(targets) == 1:
+        size = math.hypot(targets[0].mean or 0.0, targets[0].std or 0.0)
+        growth = max(size, 1.0) ** (1 / len(findings.measured.ratios))
+    return findings.measured.rates[0] * GOOD_RATIO * growth / first[1]
 
 
 def _jumped(measured: Measurements) -> bool:

@@ -101,7 +101,7 @@ class SaturatedActivation(StreakRule):
             ),
         ]
         return evidence, (
-            f"{share:.0%} of the pre-activations of {slot.layer} are in the flat part of {spec.activation}."
+            f"{share:.0%} of the pre-activations of {slot.layer} are where its activation is flat."
         )
 
 

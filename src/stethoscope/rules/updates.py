@@ -65,6 +65,7 @@ class UpdateRatio(Rule):
     streak: ClassVar[int]
     bound: ClassVar[float]
     relation: ClassVar[str]
+    at_once: ClassVar[float] = math.inf
 
     def start(self, program: Program) -> Any:
         return {"count": 0, "told": False}
@@ -77,7 +78,7 @@ class UpdateRatio(Rule):
             return state, []
         slot, ratio = max(ratios, key=lambda pair: pair[1])
         state["count"] = state["count"] + 1 if self.broken(ratio) else 0
-        if state["count"] < self.streak:
+        if state["count"] < self.streak and not ratio > self.at_once:
             return state, []
         state["told"] = True
         name = f"{slot.layer}/{slot.param}"
@@ -98,7 +99,7 @@ class UpdateTooLarge(UpdateRatio):
     """One step changes a kernel by more than a tenth of its size.
 
     What it detects: on 2 probed steps in a row, the norm of the update of the kernel that moves
-    most is more than 0.1 of the norm of the kernel.
+    most is more than 0.1 of the norm of the kernel; or once more than half of it.
 
     Why it is bad: ten such steps replace the weights; the loss jumps instead of falling.
 
@@ -116,6 +117,7 @@ class UpdateTooLarge(UpdateRatio):
     streak = 2
     bound = 0.1  # a hundred times the usual 1e-3
     relation = ">"
+    at_once = 0.5  # half a kernel in one step may kill every unit: there is no second look
 
     def broken(self, ratio: float) -> bool:
         """Whether it moves too far."""
@@ -126,9 +128,9 @@ class UpdateTooSmall(UpdateRatio):
     """No kernel moves.
 
     What it detects: on 10 probed steps in a row, even the kernel that moves most changes by less
-    than 3e-5 of its size in a step, and by more than 0.
+    than 2e-4 of its size in a step, and by more than 0.
 
-    Why it is bad: a kernel needs 30,000 such steps to be replaced once.
+    Why it is bad: a kernel needs 5,000 such steps to be replaced once.
 
     How to fix: multiply the learning rate by the factor that brings the ratio to about 1e-3; where
     the gradient itself vanished, mend that instead.
@@ -143,7 +145,7 @@ class UpdateTooSmall(UpdateRatio):
     healthy = CLASSIFIER
     faulty = Example(learning_rate=1e-6)
     streak = 10
-    bound = 3e-5  # a thirtieth of the usual 1e-3: AdamW fine-tuning at 1e-5 is at 1e-4
+    bound = 2e-4  # a fiftieth of a good first step; AdamW fine-tuning at 1e-5 is at 5e-4
     relation = "<"
 
     def broken(self, ratio: float) -> bool:

@@ -307,6 +307,8 @@ class Program:
                 return None
             if spec.params and spec.kind != LayerKind.NORMALIZATION:
                 return spec
+            if spec.kind == LayerKind.CONTAINER:  # its weights are in the layers it holds
+                return spec
             before = self.predecessors(path)
             if len(before) != 1:
                 return None

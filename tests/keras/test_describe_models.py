@@ -296,3 +296,85 @@ def test_describing_draws_no_random_number_and_changes_no_weight():
     after = [np.asarray(keras.ops.convert_to_numpy(v.value)) for v in model.variables]
     assert all((a == b).all() for a, b in zip(before, after, strict=True))
     assert not model.optimizer.built
+
+
+class Fragile(kl.Dense):
+    """A subclass whose settings cannot be read."""
+
+    @property
+    def axis(self):
+        raise RuntimeError("not yet")
+
+
+def test_a_layer_that_cannot_be_described_is_listed_and_the_failure_declared():
+    x = keras.Input((2,))
+    layer = Fragile(3, name="fragile")
+    found = program(keras.Model(x, layer(x)), sources={id(layer): line(2)})
+    (spec,) = found.layers
+    assert (spec.path, spec.type, spec.kind, spec.source) == (
+        "fragile",
+        "Fragile",
+        K.OTHER,
+        line(2),
+    )
+    assert "not yet" in found.unseen["layer fragile"]
+
+
+def test_a_container_is_its_own_producer():
+    x = keras.Input((2,))
+    first = kl.Dense(2, name="first")(x)
+
+    class Plain(keras.layers.Layer):
+        def __init__(self):
+            super().__init__(name="plain")
+            self.inner = kl.Dense(2, name="dense")
+
+        def call(self, x):
+            return self.inner(x)
+
+    found = program(keras.Model(x, Plain()(first)), sources={})
+    assert found.producer("plain").path == "plain"
+
+
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="only JAX empties its variables")
+@pytest.mark.parametrize("rate", [0.25, keras.optimizers.schedules.CosineDecay(0.25, 100)])
+def test_while_jax_holds_the_variables_the_rate_is_unknown_rather_than_the_first_one(rate):
+    model = keras.Sequential([keras.Input((2,)), kl.Dense(1)])
+    model.compile(keras.optimizers.SGD(rate), "mse")
+    assert program(model, sources={}).optimizers[0].learning_rate == 0.25
+    model._get_jax_state(True, True, True, True, purge_model_variables=True)
+    found = program(model, sources={})
+    assert found.optimizers[0].learning_rate is None
+    assert dict(found.layers[0].params) == {"kernel": (2, 1), "bias": (1,)}
+
+
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="wraps a torch module")
+def test_a_wrapped_torch_module_has_parameters_and_no_guesses():
+    import torch
+
+    layer = kl.TorchModuleWrapper(torch.nn.Linear(4, 2))
+    (spec,) = program(keras.Sequential([layer]), sources={}).layers
+    assert (spec.kind, spec.activation, spec.trainable) == (K.OTHER, None, True)
+    assert sorted(spec.params.values()) == [(2,), (2, 4)]
+
+
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="wraps a JAX function")
+def test_a_wrapped_jax_function_has_parameters_and_no_guesses():
+    layer = kl.JaxLayer(lambda params, inputs: inputs @ params["w"], params={"w": np.ones((4, 2))})
+    x = keras.Input((4,))
+    (spec,) = program(keras.Model(x, layer(x)), sources={}).layers
+    assert (spec.kind, spec.activation, spec.trainable) == (K.OTHER, None, True)
+    assert list(spec.params.values()) == [(4, 2)]
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="tf.keras needs TensorFlow")
+def test_a_script_that_says_tf_keras_is_described_alike():
+    import tensorflow as tf
+
+    dense = tf.keras.layers.Dense(2, activation=tf.nn.relu)
+    model = tf.keras.Sequential([tf.keras.Input((4,)), dense])
+    model.compile(tf.keras.optimizers.Adam(0.5), tf.keras.losses.BinaryCrossentropy())
+    found = program(model, sources={})
+    assert (found.framework, found.backend) == ("keras", "tensorflow")
+    assert (found.layers[0].kind, found.layers[0].activation) == (K.DENSE, "relu")
+    assert (found.optimizers[0].name, found.losses[0].name) == ("adam", "binary_crossentropy")

@@ -147,7 +147,12 @@ def _layer(node: Node, sources: Mapping[int, SourceRef], unseen: dict[str, str])
             output_shape=node.output_shape,
             source=sources.get(id(operation)),
         )
-    return LayerSpec(path=node.path, type=type(operation).__name__, kind=LayerKind.OTHER)
+    return LayerSpec(
+        path=node.path,
+        type=type(operation).__name__,
+        kind=LayerKind.OTHER,
+        source=sources.get(id(operation)),
+    )
 
 
 def _shape(variable: Any) -> tuple[int, ...]:

@@ -77,25 +77,27 @@ def learning_rate(optimizer: Any) -> tuple[float | None, Any | None]:
     parts = getattr(optimizer, "optimizers", None)
     if parts:  # a MultiOptimizer: its own rate is never used
         return learning_rate(parts[0])
-    held = getattr(optimizer, "_learning_rate", None)
+    held: Any = getattr(optimizer, "_learning_rate", None)
     if "LearningRateSchedule" in library_classes(held):
-        step = 0.0
         with contextlib.suppress(Exception):
-            step = _number(optimizer.iterations)
-        with contextlib.suppress(Exception):
-            return _number(held(step)), held
+            step = optimizer._iterations
+            return (_number(held(step)) if _is_filled(step) else None), held
         return None, held
     if callable(held) and not hasattr(held, "value"):
         return None, held
     with contextlib.suppress(Exception):
-        return _number(held), None
+        return (_number(held) if _is_filled(held) else None), None
     return None, None
+
+
+def _is_filled(variable: Any) -> bool:
+    """Whether a Keras variable holds its value; without one `.value` is the initial value anew."""
+    return getattr(variable, "_value", variable) is not None
 
 
 def _number(value: Any) -> float:
     """A Python float with the digits that a float32 carries: 0.001, not 0.0010000000475."""
     value = getattr(value, "value", value)
-    value = value() if callable(value) else value
     if hasattr(value, "detach"):
         value = value.detach().cpu()
     array = np.asarray(value)

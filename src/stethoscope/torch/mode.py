@@ -43,7 +43,7 @@ class CallMode(overrides.TorchFunctionMode):
             return True
         if any(not isinstance(m, DeviceContext) for m in _stack()):
             return False
-        overrides._push_mode(self)
+        overrides._push_mode(self)  # type: ignore[no-untyped-call]
         self.active = True
         return True
 
@@ -53,14 +53,14 @@ class CallMode(overrides.TorchFunctionMode):
             return
         above = []
         while torch._C._len_torch_function_stack():
-            mode = overrides._pop_mode()
+            mode = overrides._pop_mode()  # type: ignore[no-untyped-call]
             if mode is self:
                 self.active = False
                 break
             above.append(mode)
         for mode in reversed(above):
-            overrides._push_mode(mode)
+            overrides._push_mode(mode)  # type: ignore[no-untyped-call]
 
 
 def _stack() -> list[Any]:
-    return overrides._get_current_function_mode_stack()  # type: ignore[no-any-return]
+    return overrides._get_current_function_mode_stack()  # type: ignore[no-any-return, no-untyped-call]

@@ -259,7 +259,7 @@ class Probe:
             return
         self.step.observe(key, "", Stage.OUTPUT, statistics(tensor, unit_axis=axis))
         if tensor.requires_grad and torch.is_grad_enabled():
-            tensor.register_hook(_gradient_hook(self.step, key))
+            tensor.register_hook(_gradient_hook(self.step, key))  # type: ignore[no-untyped-call]
 
 
 class _gradient_hook:  # noqa: N801 (a callable with a mark, used as a function)

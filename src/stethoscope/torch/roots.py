@@ -66,6 +66,7 @@ class Root:
         self.loss_inside = False
         self._kinds: dict[int, tuple[LayerKind, str | None]] = {}
         self.trainable = True
+        self.optimized = False
         self._module = weakref.ref(module)
         self.refresh()
 

@@ -66,11 +66,11 @@ class Run:
                 {i: ((root.number, path), name) for i, (path, name) in root.params.items()}
             )
 
-    def has(self, roots: list[Root], optimizer: torch.optim.Optimizer) -> bool:
+    def has(self, roots: list[Root], optimizer: torch.optim.Optimizer | None) -> bool:
         """Whether a step of `optimizer` in which `roots` ran is a step of this run."""
         if any(root in self.roots and root.trainable for root in roots):
             return True
-        return not roots and self.known(optimizer)
+        return not roots and optimizer is not None and self.known(optimizer)
 
     def known(self, optimizer: torch.optim.Optimizer) -> bool:
         """Whether it updates a parameter of this run."""
@@ -124,9 +124,10 @@ class Run:
         ]
         return [*params, *free]
 
-    def finish(self, step: Step, optimizer: torch.optim.Optimizer) -> None:
-        """Turns a step into a row."""
-        key = tuple(id(p) for group in optimizer.param_groups for p in group["params"])
+    def finish(self, step: Step, optimizer: torch.optim.Optimizer | None) -> None:
+        """Turns a step into a row; without an optimizer the program updated the weights itself."""
+        groups = optimizer.param_groups if optimizer is not None else []
+        key = tuple(id(p) for group in groups for p in group["params"])
         number = self._steps.setdefault(key, 0)
         self._steps[key] = number + 1
         monitor = self._monitor
@@ -140,11 +141,11 @@ class Run:
                 if place[2] in self._data:
                     self.data_index(place[2], place[0])
         self._revise(monitor, step, optimizer, key)
-        self._record(monitor, step, optimizer)
+        self._record(monitor, step, groups)
         monitor.spent(step.spent)
         monitor.end_step(number, 0, number)
 
-    def _record(self, monitor: Monitor, step: Step, optimizer: torch.optim.Optimizer) -> None:
+    def _record(self, monitor: Monitor, step: Step, groups: list[dict[str, Any]]) -> None:
         recorder = monitor.recorder
         for event in step.events:
             recorder.event("nonfinite", **event)
@@ -159,7 +160,7 @@ class Run:
             recorder.scalar(Stage.LOSS, step.backward[-1], param="backward")
         for name, values in step.metrics.items():
             recorder.scalar(Stage.METRIC, sum(values) / len(values), param=name)
-        for index, group in enumerate(optimizer.param_groups):
+        for index, group in enumerate(groups):
             rate = group.get("lr")
             if rate is not None:
                 name = f"learning_rate[{index}]" if index else "learning_rate"
@@ -190,7 +191,7 @@ class Run:
         self,
         monitor: Monitor,
         step: Step,
-        optimizer: torch.optim.Optimizer,
+        optimizer: torch.optim.Optimizer | None,
         key: tuple[int, ...],
     ) -> None:
         changes: dict[str, Any] = {}
@@ -198,7 +199,7 @@ class Run:
             changes["layers"] = self._structure.layers(self.roots, self.user_file)
             changes["edges"] = self._structure.edges(self.roots)
         known = self._optimizers.get(key)
-        if known is None or known() is not optimizer:
+        if optimizer is not None and (known is None or known() is not optimizer):
             self._optimizers[key] = weakref.ref(optimizer)
             changes["optimizers"] = self._optimizer_specs()
         if step.probing and due(self._probed):

@@ -183,7 +183,8 @@ def _untouched(batch: Batch) -> Iterator[None]:
     """Puts back what a forward pass may change: random states, buffers, plain attributes."""
     torch_state, python_state = torch.get_rng_state(), random.getstate()
     numpy_state = np.random.get_state() if "numpy.random" in sys.modules else None
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+    on_cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    cuda = torch.cuda.get_rng_state_all() if on_cuda else None
     buffers = [(b, b.detach().clone()) for b in batch.module.buffers()]
     plain = [
         (m, name, value)
@@ -201,8 +202,8 @@ def _untouched(batch: Batch) -> Iterator[None]:
             np.random.set_state(numpy_state)
         if cuda is not None:
             torch.cuda.set_rng_state_all(cuda)
-        for buffer, value in buffers:
-            buffer.copy_(value)
+        for buffer, kept in buffers:
+            buffer.copy_(kept)
         for module, name, value in plain:
             if vars(module).get(name) is not value:
                 vars(module)[name] = value

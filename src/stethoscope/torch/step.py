@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
+from collections import deque
 from typing import Any
 
 import torch
@@ -15,6 +16,8 @@ from stethoscope.torch.flow import Flow, Key
 from stethoscope.torch.roots import Root
 from stethoscope.types import SourceRef, Stage
 
+MAX_BATCHES = 8  # references that one step keeps, for the scan
+MAX_FORWARDS = 64  # in one step; more are no training step, and are not worth recording
 MAX_CALLS = 400  # after the model's forward; a hand-written loss is shorter
 
 
@@ -46,8 +49,10 @@ class Step:
         self.probing = probing
         self.flow = Flow()
         self.tensors: dict[tuple[Key, str, Stage], FloatArray] = {}
-        self.batches: list[Batch] = []
-        self.targets: list[tuple[Key, Tensor]] = []
+        self.batches: deque[Batch] = deque(maxlen=MAX_BATCHES)
+        self.targets: deque[tuple[Key, Tensor]] = deque(maxlen=MAX_BATCHES)
+        self.roots: list[Root] = []
+        self.forwards = 0
         self.losses: list[float] = []
         self.micro: list[float] = []
         self.backward: list[float] = []
@@ -57,14 +62,29 @@ class Step:
         self.events: list[dict[str, Any]] = []
         self.spent = 0.0
         self.closure = False
+        self.fingerprint: float | None = None
         self.update_source: SourceRef | None = None
         self.before: list[tuple[Tensor, Tensor]] = []
         self.scaled: dict[int, tuple[weakref.ref[Tensor], weakref.ref[Tensor]]] = {}
 
-    @property
-    def roots(self) -> list[Root]:
-        """The roots that ran, each once."""
-        return list(dict.fromkeys(batch.root for batch in self.batches))
+    def add(self, batch: Batch) -> None:
+        """A forward pass begins."""
+        self.batches.append(batch)
+        self.calls.clear()
+        if batch.root not in self.roots:
+            self.roots.append(batch.root)
+        self.forwards += 1
+        if self.forwards > MAX_FORWARDS:
+            self.probing = False
+
+    def release(self) -> None:
+        """Lets go of everything of the user's: the step is over."""
+        self.probing = False
+        self.batches.clear()
+        self.targets.clear()
+        self.calls.clear()
+        self.before = []
+        self.flow = Flow()
 
     def observe(self, key: Key, param: str, stage: Stage, row: FloatArray) -> None:
         """Keeps the statistics of one tensor; the first of a step, unless a later one is worse."""

@@ -52,11 +52,16 @@ def after_update(run: Run, step: Step, optimizer: torch.optim.Optimizer) -> None
         check(run, step, params)
         if step.probing:
             _gradients(run, step, params, optimizer)
+    updates(run, step, with_weights=step.closure)
+
+
+def updates(run: Run, step: Step, *, with_weights: bool) -> None:
+    """Records the difference between the weights and their copies from before the update."""
     for param, before in step.before:
         key = run.param_key(param)
         if key is None or before.shape != param.shape:
             continue
-        if step.closure:
+        if with_weights:
             step.observe(*key, Stage.WEIGHT, statistics(before))
         with torch._C.DisableTorchFunction(), torch.no_grad():
             step.observe(*key, Stage.UPDATE, statistics(torch.sub(param.detach(), before)))
@@ -78,15 +83,14 @@ def _gradients(
 def check(run: Run, step: Step, params: Iterable[Tensor]) -> None:
     """The sentinel: one fused norm over all gradients; looks closer only when it is not finite."""
     grads = [g for p in params if (g := gradient(p)) is not None]
-    if not grads or math.isfinite(total_norm(grads)):
+    if run.scans_left == 0 or not grads or math.isfinite(total_norm(grads)):
         return
     with torch._C.DisableTorchFunction(), torch.no_grad():
         if all(bool(torch.isfinite(dense(g)).all()) for g in grads):
             return  # only the sum of squares overflowed
+    run.scans_left -= 1
     run.alarm(step)
-    if run.scans_left > 0:
-        run.scans_left -= 1
-        step.events += scan(run, step, list(params))
+    step.events += scan(run, step, list(params))
 
 
 def total_norm(grads: list[Tensor]) -> float:
@@ -96,7 +100,7 @@ def total_norm(grads: list[Tensor]) -> float:
         if any(g.layout is not torch.strided or g.device != first.device for g in grads):
             return math.sqrt(sum(float(dense(g).detach().float().norm()) ** 2 for g in grads))
         dtype = torch.float32 if any(g.element_size() < 4 for g in grads) else None
-        norms = torch._foreach_norm(grads, 2, dtype=dtype)
+        norms = list(torch._foreach_norm(grads, 2, dtype=dtype))
         if any(n.dtype is not norms[0].dtype for n in norms):
             norms = [n.double() for n in norms]
         return float(torch.linalg.vector_norm(torch.stack(norms)))

@@ -119,10 +119,10 @@ def watch(
         if not isinstance(item, nn.Module):
             raise TypeError(f"model must be a torch.nn.Module, got {type(item).__name__}.")
     given = [] if optimizer is None else optimizer
-    for item in [given] if isinstance(given, torch.optim.Optimizer) else given:
-        if not isinstance(item, torch.optim.Optimizer):
+    for other in [given] if isinstance(given, torch.optim.Optimizer) else given:
+        if not isinstance(other, torch.optim.Optimizer):
             raise TypeError(
-                f"optimizer must be a torch.optim.Optimizer, got {type(item).__name__}."
+                f"optimizer must be a torch.optim.Optimizer, got {type(other).__name__}."
             )
     found = config.load(settings)
     if found.disable or in_worker():

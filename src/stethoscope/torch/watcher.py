@@ -24,7 +24,7 @@ from torch.optim import optimizer as optim_optimizer
 
 from stethoscope.diagnosis import locate
 from stethoscope.monitor import FaultyTrainingError, Session
-from stethoscope.torch import losses_seen, sources
+from stethoscope.torch import by_hand, losses_seen, sources
 from stethoscope.torch.flow import Origin, tensors_in
 from stethoscope.torch.mode import CallMode
 from stethoscope.torch.probe import Probe
@@ -142,7 +142,7 @@ class Watcher:
 
     def _forget(self) -> None:
         if self._step is not None:
-            self._step.probing = False  # gradient hooks that still hang on outputs
+            self._step.release()  # gradient hooks may still hang on outputs
         self._step = self._probe = self._active = self._root = None
 
     # Forward
@@ -194,9 +194,15 @@ class Watcher:
         if root is None or not self._watchable():
             return
         self._mode.leave()
-        step = self._step = self._step or Step(self._is_probed(root))
+        if self._step is not None and self._step.fingerprint is not None:
+            self._finish_by_hand(self._step)
+        step = self._step
+        if step is None:
+            step = self._step = Step(self._is_probed(root))
+            if not root.optimized:
+                by_hand.begin(step, root)
         self._active, self._root, self._probe = module, root, None
-        step.batches.append(Batch(root, module, args, torch.get_rng_state()))
+        step.add(Batch(root, module, args, torch.get_rng_state()))
         compiled = is_compiled(module)
         if compiled:
             self._suspend(module)
@@ -404,9 +410,24 @@ class Watcher:
             run.update_source = step.update_source
         after_update(run, step, optimizer)
         self._step = None
+        for root in run.roots:
+            root.optimized = True
         step.spent += time.perf_counter() - begun
         run.finish(step, optimizer)
-        step.probing = False
+        step.release()
+
+    def _finish_by_hand(self, step: Step) -> None:
+        """Ends a step in which the program itself changed the weights."""
+        root = step.roots[0] if step.roots else None
+        if root is None or root.optimized or not by_hand.changed(step, root):
+            return
+        run = self._run(step, None)
+        if run is None:
+            return
+        by_hand.record(run, step)
+        self._step = None
+        run.finish(step, None)
+        step.release()
 
     # Which model, which run
 
@@ -454,7 +475,7 @@ class Watcher:
             return True
         return any(id(p) in self._only for group in optimizer.param_groups for p in group["params"])
 
-    def _run(self, step: Step | None, optimizer: torch.optim.Optimizer) -> Run | None:
+    def _run(self, step: Step | None, optimizer: torch.optim.Optimizer | None) -> Run | None:
         """The run that an update belongs to: by the models that ran, else by its parameters."""
         roots = step.roots if step is not None else []
         for run in reversed(self.runs):

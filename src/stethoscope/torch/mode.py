@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import overrides
-from torch.utils._device import DeviceContext
 
 Handler = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
@@ -37,11 +36,12 @@ class CallMode(overrides.TorchFunctionMode):
 
         Returns:
             False when a foreign mode is active: the `with` block that holds it would pop ours
-            in its place. The mode of a default device sorts itself out.
+            in its place. The mode of `set_default_device` sorts itself out.
         """
         if self.active:
             return True
-        if any(not isinstance(m, DeviceContext) for m in _stack()):
+        default = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+        if any(mode is not default for mode in _stack()):
             return False
         overrides._push_mode(self)  # type: ignore[no-untyped-call]
         self.active = True

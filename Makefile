@@ -14,7 +14,7 @@ demo: $(VENV)/.torch
 	$(PY) -m stethoscope demo
 
 test: $(VENV)/.all
-	KERAS_BACKEND=jax OMP_NUM_THREADS=1 $(PY) -m pytest
+	KERAS_BACKEND=jax OMP_NUM_THREADS=1 $(PY) -m pytest -n auto
 
 check: $(VENV)/.all
 	$(PY) -m ruff format --check .
@@ -26,10 +26,12 @@ format: $(VENV)/.check
 	$(PY) -m ruff check --fix .
 
 acceptance: $(VENV)/.all
-	OMP_NUM_THREADS=1 $(PY) -m acceptance
+	OMP_NUM_THREADS=1 $(PY) tests/acceptance/run.py
 
 bench-overhead: $(VENV)/.all
-	OMP_NUM_THREADS=1 $(PY) benchmarks/overhead.py
+	OMP_NUM_THREADS=1 $(PY) benchmarks/overhead.py torch-cnn torch-transformer
+	OMP_NUM_THREADS=1 KERAS_BACKEND=jax $(PY) benchmarks/overhead_keras.py keras-cnn
+	OMP_NUM_THREADS=1 KERAS_BACKEND=torch $(PY) benchmarks/overhead_keras.py keras-cnn
 
 clean:
 	rm -rf $(VENV)

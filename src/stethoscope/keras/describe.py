@@ -50,6 +50,7 @@ def program(
     sources: Mapping[int, SourceRef],
     compile_source: SourceRef | None = None,
     fit: FitSpec | None = None,
+    flow: Graph | None = None,
 ) -> Program:
     """Describes a Keras model as it stands. Never raises; what failed is in `unseen`.
 
@@ -58,9 +59,10 @@ def program(
         sources: id of a layer, optimizer, schedule or loss object to the call that made it.
         compile_source: The `compile` call: the line of whatever was given there as a string.
         fit: How it is trained, where that is known.
+        flow: Its structure, where it was traced; default: as far as it can be read.
     """
     unseen: dict[str, str] = {}
-    flow = _graph(model, unseen)
+    flow = flow or _graph(model, unseen)
     layers = tuple(_layer(node, sources, unseen) for node in flow.nodes.values())
     losses: tuple[LossSpec, ...] = ()
     metrics: tuple[str, ...] = ()

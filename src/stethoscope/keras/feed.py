@@ -89,7 +89,6 @@ class Feed:
         self._targets: dict[str, DataProfile] = {}
         self._predictions: list[DataProfile] = []
         self._prediction_shapes: list[tuple[int, ...]] = []
-        self._target_shapes: list[tuple[int, ...]] = []
         self._batches = 0
         self._batch_shapes: dict[tuple[str, str], tuple[int, ...]] = {}
         self.complete = self._whole(call.x, call.y)
@@ -109,7 +108,6 @@ class Feed:
                 self._batch_shapes[role, name] = tuple(tensor.shape)
                 if not self.complete:
                     self._profile(profiles, name).add(as_numpy(tensor), _dtype(tensor))
-        self._target_shapes = [tuple(tensor.shape) for _, tensor in named(y)]
 
     def predictions(self, outputs: Sequence[Any]) -> None:
         """Takes the facts of the model's outputs, in Keras's flat order."""
@@ -135,29 +133,28 @@ class Feed:
     def losses(self, losses: Sequence[LossSpec]) -> tuple[LossSpec, ...]:
         """`losses` with the facts of their real arguments, where each belongs to one output."""
         targets = self.targets()
-        if not losses or len(losses) != len(self._prediction_shapes):
-            return tuple(losses)
+        predictions = [profile.spec() for profile in self._predictions]
         revised = []
         for i, loss in enumerate(losses):
-            known = i < len(targets)
-            revised.append(
-                dataclasses.replace(
-                    loss,
-                    prediction=self._predictions[i].spec(),
-                    prediction_shape=self._prediction_shapes[i],
-                    target=targets[i] if known else None,
-                    target_shape=self._target_shapes[i] if i < len(self._target_shapes) else None,
-                    weighted=loss.weighted or self._call.weighted,
-                )
-            )
+            changes: dict[str, Any] = {"weighted": loss.weighted or self._call.weighted}
+            if len(losses) == len(targets):
+                changes["target"] = targets[i]
+                changes["target_shape"] = targets[i].batch_shape
+            if len(losses) == len(predictions):
+                changes["prediction"] = predictions[i]
+                changes["prediction_shape"] = self._prediction_shapes[i]
+            revised.append(dataclasses.replace(loss, **changes))
         return tuple(revised)
 
     def _spec(self, role: str, name: str, profile: DataProfile) -> DataSpec:
         spec = profile.spec(complete=self.complete)
+        if not self.complete:
+            return spec
+        # A whole array was looked at in chunks, which are not its batches.
         shape = self._batch_shapes.get((role, name))
-        if self.complete:
-            return dataclasses.replace(spec, batch_shape=shape, batches_seen=self._batches)
-        return spec
+        if shape is None and self._call.spec.batch_size and spec.shape is not None:
+            shape = (self._call.spec.batch_size, *spec.shape)
+        return dataclasses.replace(spec, batch_shape=shape, batches_seen=self._batches)
 
     def _whole(self, x: Any, y: Any) -> bool:
         arrays = [a for data in (x, y) for _, a in named(data)]

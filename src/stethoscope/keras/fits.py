@@ -11,9 +11,11 @@ from typing import Any
 import keras
 
 from stethoscope.keras import describe
-from stethoscope.keras.feed import Feed, FitCall, fit_call
+from stethoscope.keras.feed import Feed, fit_call
+from stethoscope.keras.graph import Graph
 from stethoscope.keras.layout import layout
 from stethoscope.keras.sources import found, user_files
+from stethoscope.keras.tracing import flow
 from stethoscope.keras.watch import Watch
 from stethoscope.monitor import Monitor, Session
 from stethoscope.program import FitSpec, Program
@@ -42,6 +44,9 @@ class Fits:
         sources: id of an object to the call that made it, as recorded; None to look them up.
         compile_sources: id of a model to its `compile` call, likewise.
         continues: A second fit of a model with the same optimizer continues its run.
+
+    Attributes:
+        last_program: As the last fit left it.
     """
 
     def __init__(
@@ -57,6 +62,7 @@ class Fits:
         self._compile_sources = compile_sources if compile_sources is not None else {}
         self._continues = continues
         self._runs: list[Run] = []
+        self.last_program: Program | None = None
 
     def begin(self, model: Any, frame: FrameType | None, params: dict[str, Any] | None) -> Fit:
         """Starts to watch a fit that is about to take its first step.
@@ -67,21 +73,41 @@ class Fits:
             params: What Keras told its callbacks.
         """
         call = fit_call(model, frame, params)
-        program = self._describe(model, call, frame)
         feed = Feed(call)
-        program = dataclasses.replace(program, inputs=feed.inputs(), targets=feed.targets())
+        files = user_files(frame)
+        structure = flow(model, call.x)
+        program = self._describe(model, call.spec, files, structure, feed)
         run = self._run(model, program)
         watch = _watch_class()(
             model,
             run.monitor,
-            layout(model, program),
+            layout(model, program, structure),
             feed,
             first_step=run.next_step,
             first_epoch=run.next_epoch,
         )
+        if not model.built:  # TensorFlow builds it in the first step
+            x = call.x
+            watch.learn = lambda: self._learn(model, call.spec, files, x, watch)
         fit = Fit(run, watch, self, call.spec)
         watch.start()
         return fit
+
+    def _learn(self, model: Any, spec: FitSpec, files: list[str], x: Any, watch: Watch) -> None:
+        """Describes a model again, once it is built."""
+        structure = flow(model, x)
+        program = self._describe(model, spec, files, structure, watch.feed)
+        watch.layout = layout(model, program, structure)
+        self._revise(watch.monitor, program)
+
+    def _revise(self, monitor: Monitor, program: Program) -> None:
+        changes = {f.name: getattr(program, f.name) for f in dataclasses.fields(program)}
+        changes["unseen"] = {**monitor.recorder.program.unseen, **program.unseen}
+        if "weights" not in program.unseen:
+            changes["unseen"].pop("weights", None)
+            changes["unseen"].pop("data flow", None)
+        changes["unseen"].update(program.unseen)
+        monitor.recorder.revise(**changes)
 
     def _run(self, model: Any, program: Program) -> Run:
         if self._continues:
@@ -98,14 +124,26 @@ class Fits:
         self._runs.append(run)
         return run
 
-    def _describe(self, model: Any, call: FitCall, frame: FrameType | None) -> Program:
+    def _describe(
+        self, model: Any, spec: FitSpec, files: list[str], structure: Graph, feed: Feed
+    ) -> Program:
         lines, compiled = self._sources, self._compile_sources.get(id(model))
         if lines is None:
-            lines, compiled = found(model, describe.layer_objects(model), user_files(frame))
-        return describe.program(model, sources=lines, compile_source=compiled, fit=call.spec)
+            layers = {path: node.operation for path, node in structure.nodes.items()}
+            lines, compiled = found(model, layers, files)
+        program = describe.program(
+            model, sources=lines, compile_source=compiled, fit=spec, flow=structure
+        )
+        return dataclasses.replace(
+            program,
+            inputs=feed.inputs(),
+            targets=feed.targets(),
+            losses=feed.losses(program.losses),
+        )
 
     def ended(self, run: Run) -> None:
         """A fit is over: in a session of its own its run is, too."""
+        self.last_program = run.monitor.recorder.program
         if not self._continues:
             run.monitor.close()
             self._runs.remove(run)

@@ -56,7 +56,7 @@ def graph(model: Any) -> Graph:
     function = _function(model)
     if function is not None:
         feeds = [(INPUT,) for _ in function._inputs]
-        ends = _walk(result, function, "", feeds)
+        ends = walk(result, function, "", feeds)
         result.outputs = tuple(end[0] if end else INPUT for end in ends)
         result.output_names = _output_names(model, function)
     elif "Sequential" in library_classes(model):
@@ -86,12 +86,19 @@ def _output_names(model: Any, function: Any) -> tuple[str, ...]:
     return tuple(str(name) for name in getattr(model, "output_names", None) or ())
 
 
-def _walk(
+def walk(
     result: Graph, function: Any, prefix: str, feeds: Sequence[tuple[str, ...]]
 ) -> list[tuple[str, ...]]:
-    """Adds the nodes of one function; `feeds` are the producers of its inputs.
+    """Adds the nodes of one symbolic function to `result`.
 
-    Returns the producers of its outputs.
+    Args:
+        result: Is added to.
+        function: A Keras `Function`.
+        prefix: Of the paths.
+        feeds: The producers of its inputs.
+
+    Returns:
+        The producers of its outputs.
     """
     made = {id(t): tuple(feed) for t, feed in zip(function._inputs, feeds, strict=False)}
     for node in _ordered(function):
@@ -101,7 +108,7 @@ def _walk(
         path = prefix + operation.name
         inner = _function(operation)
         if inner is not None:
-            ends = _walk(result, inner, path + "/", before)
+            ends = walk(result, inner, path + "/", before)
         else:
             _add(result, path, operation, len(before), _shape(node.outputs))
             result.edges.update({(start, path): None for feed in before for start in feed})
@@ -140,7 +147,7 @@ def _chain(result: Graph, model: Any, prefix: str, before: str) -> str | None:
         path = prefix + layer.name
         function = _function(layer)
         if function is not None:
-            ends = _walk(result, function, path + "/", [(before,)])
+            ends = walk(result, function, path + "/", [(before,)])
             if len(ends) != 1 or len(ends[0]) != 1:
                 return None
             before = ends[0][0]

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from stethoscope.keras.describe import layer_kind
-from stethoscope.keras.graph import Graph, graph
+from stethoscope.keras.graph import Graph
 from stethoscope.keras.names import is_layer
 from stethoscope.keras.settings import parameters
 from stethoscope.keras.taps import Tapped, choose
@@ -48,9 +48,8 @@ class Layout:
         return [known.get(id(variable)) for variable in variables]
 
 
-def layout(model: Any, program: Program) -> Layout:
-    """Reads the layout of a model that `describe.program` described."""
-    flow = graph(model)
+def layout(model: Any, program: Program, flow: Graph) -> Layout:
+    """Reads the layout of a model that `describe.program` described with the same `flow`."""
     found: dict[int, Parameter] = {}
     for path, node in flow.nodes.items():
         if not is_layer(node.operation):

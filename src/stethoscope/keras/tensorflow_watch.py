@@ -40,6 +40,10 @@ class TensorFlowWatch(Watch):
                         value = keras.ops.convert_to_numpy(parameter.variable.value)
                         before.append((parameter, np.array(value)))
         logs = original(*args)
+        if self.learn is not None:
+            with self.ours():
+                self.learn()
+            self.learn = None
         with self.ours():
             if probed:
                 self._look(before)

@@ -85,6 +85,7 @@ class Watch(abc.ABC):
         self.epoch = first_epoch
         self.batch = 0
         self.active = True
+        self.learn: Callable[[], None] | None = None  # describes again what the first step built
         self.scans_left = MAX_SCANS
         self._meters: Meters | None = None
         self._values_before: FloatArray | None = None

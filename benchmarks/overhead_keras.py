@@ -1,0 +1,123 @@
+"""What watching a Keras `fit` costs; the harness is `overhead.py`.
+
+    KERAS_BACKEND=jax python benchmarks/overhead_keras.py keras-cnn
+    KERAS_BACKEND=torch python benchmarks/overhead_keras.py keras-cnn
+
+Each copy runs its `fit` in a thread of its own, which waits for its turn at every batch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from overhead import Case, case, main
+
+
+class Turns:
+    """A `fit` that takes one batch at a time.
+
+    Args:
+        make: Gives a compiled model.
+        batch: Inputs and targets of every step.
+    """
+
+    def __init__(self, make: Any, batch: tuple[Any, Any]) -> None:
+        self._make, self._batch = make, batch
+        self._go, self._done = threading.Semaphore(0), threading.Semaphore(0)
+        self._thread: threading.Thread | None = None
+        self._callbacks: list[Any] = []
+
+    def step(self) -> None:
+        """Hands out one batch, and waits until the next is asked for."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._fit, daemon=True)
+            self._thread.start()
+            self._done.acquire()
+        self._go.release()
+        self._done.acquire()
+
+    @contextlib.contextmanager
+    def watch(self) -> Iterator[Any]:
+        """Watches the fit; a callback is asleep between turns anyway."""
+        from stethoscope.keras import Stethoscope
+
+        self._callbacks = [Stethoscope(quiet=True, trace_dir=tempfile.mkdtemp())]
+        yield self
+
+    def pause(self) -> None:
+        """Nothing to do."""
+
+    def resume(self) -> None:
+        """Nothing to do."""
+
+    def _fit(self) -> None:
+        model = self._make()
+        steps = 10**6
+        model.fit(self._batches(), steps_per_epoch=steps, verbose=0, callbacks=self._callbacks)
+
+    def _batches(self) -> Iterator[tuple[Any, Any]]:
+        while True:
+            self._done.release()
+            self._go.acquire()
+            yield self._batch
+
+
+@case("keras-cnn")
+def keras_cnn() -> Case:
+    """A CIFAR-size network: 3 convolutional and 2 dense layers, batch 64."""
+    rng = np.random.default_rng(0)
+    batch = (rng.normal(size=(64, 32, 32, 3)).astype("float32"), rng.integers(0, 10, 64))
+    turns = Turns(_cnn, batch)
+    return turns.step, turns.watch
+
+
+def _cnn() -> Any:
+    import keras
+    from keras import layers
+
+    model = keras.Sequential(
+        [
+            keras.Input((32, 32, 3)),
+            layers.Conv2D(32, 3, padding="same", activation="relu"),
+            layers.MaxPooling2D(),
+            layers.Conv2D(64, 3, padding="same", activation="relu"),
+            layers.MaxPooling2D(),
+            layers.Conv2D(64, 3, padding="same", activation="relu"),
+            layers.Flatten(),
+            layers.Dense(128, activation="relu"),
+            layers.Dense(10, activation="softmax"),
+        ]
+    )
+    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    return model
+
+
+@case("keras-mlp")
+def keras_mlp() -> Case:
+    """784-512-256-10, batch 128: little work for each layer."""
+    rng = np.random.default_rng(0)
+    batch = (rng.normal(size=(128, 784)).astype("float32"), rng.integers(0, 10, 128))
+    turns = Turns(_mlp, batch)
+    return turns.step, turns.watch
+
+
+def _mlp() -> Any:
+    import keras
+    from keras import layers
+
+    sizes = (512, 256)
+    hidden = [layers.Dense(size, activation="relu") for size in sizes]
+    model = keras.Sequential(
+        [keras.Input((784,)), *hidden, layers.Dense(10, activation="softmax")]
+    )
+    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    return model
+
+
+if __name__ == "__main__":
+    main()

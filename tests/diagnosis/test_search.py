@@ -246,6 +246,16 @@ UNCERTAIN = {
         layers.append(nn.Linear(3, 1))
         self.net = nn.Sequential(*layers)""",
     ),
+    "as far as written in or after a loop": (
+        "net.1",
+        "Linear",
+        """
+        layers = []
+        for _ in range(3):
+            layers.append(nn.Linear(3, 3))
+        layers.append(nn.Linear(3, 1))
+        self.net = nn.Sequential(*layers)""",
+    ),
     "made elsewhere": ("fc1", "Linear", "self.fc1 = library.make()"),
     "two in one expression": (
         "fc1",
@@ -290,6 +300,7 @@ def test_two_classes_of_one_name_are_told_apart(tmp_path):
         """,
     )
     assert line_of(find_layer(load(file, "Net"), "fc", "Linear", 0)) == line
+    assert line_of(find_layer(load(file, "Outer").Net, "fc", "Linear", 0)) == 4
 
 
 IN_FILE = {
@@ -403,6 +414,10 @@ def test_a_layer_of_a_file_is_found_at_its_line(tmp_path, asked, text):
 
 UNCERTAIN_IN_FILE = {
     "two models": (("", "Dense", 1), "one.add(Dense(9))\ntwo.add(Dense(9))\ntwo.add(Dense(1))"),
+    "the longer of two models": (
+        ("", "Dense", 2),
+        "a.add(Dense(1))\na.add(Dense(2))\nb.add(Dense(1))\nb.add(Dense(2))\nb.add(Dense(3))",
+    ),
     "two models alike": (("", "Dense", 0, 1), "one.add(Dense(9))\ntwo.add(Dense(9))"),
     "somewhere in or after a loop": (
         ("", "Dense", 5),

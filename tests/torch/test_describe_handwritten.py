@@ -280,6 +280,9 @@ NOT_RECOGNISED = {
     "policy gradient": lambda x: (
         -(x.log_softmax(1).gather(1, IDS[:, None]).squeeze(1) * ADVANTAGE).mean()
     ),
+    "policy gradient over all actions": lambda x: -(x.log_softmax(1) * values(N, C)).sum(1).mean(),
+    "distribution to be unlearned": lambda x: (HOT * x.log_softmax(1)).sum(1).mean(),
+    "bits to be unlearned": lambda x: -binary_crossentropy(x.sigmoid(), HOT),
     "entropy": lambda x: -(x.softmax(1) * x.log_softmax(1)).sum(1).mean(),
     "wasserstein critic": lambda x: x[:3].mean() - x[3:].mean(),
     "least squares critic": lambda x: ((x[:3] - 1) ** 2).mean() + (x[3:] ** 2).mean(),

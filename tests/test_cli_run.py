@@ -213,3 +213,17 @@ def test_broken_settings_are_one_clear_sentence(stethoscope, write):
     found = stethoscope("run", write("train.py", "print('ran')"))
     assert (found.returncode, found.stdout) == (2, "")
     assert "fail_on must be one of" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("x = (", "it is broken, so nothing ran"),
+        ("print('out')", "it imported neither torch nor keras"),
+        ("import torch\n1 / 0", "it ended before an optimizer step was seen"),
+        ("import torch\ntorch.ones(1)", "no optimizer step was seen"),
+    ],
+)
+def test_a_script_that_never_trains_is_told_so(stethoscope, write, body, words):
+    watched = stethoscope("run", write("train.py", body))
+    assert watched.stderr.splitlines()[-1] == f"stethoscope: train.py never trained: {words}."

@@ -155,11 +155,7 @@ def _run(options: argparse.Namespace, words: list[str]) -> int:
         reports = session.reports
         ours = _exit_code(config, reports)
         if not reports:
-            broken = isinstance(ended, SyntaxError)
-            why = (
-                "is broken, so nothing ran." if broken else "took no optimizer step that was seen."
-            )
-            session.notes.append(f"{Path(name).name} never trained: it {why}")
+            session.notes.append(f"{Path(name).name} never trained: {_why_untrained(ended)}.")
             if options.format == "text" or options.output_file:
                 session.tell(session.notes[-1])
         if session.rank == 0:
@@ -168,6 +164,17 @@ def _run(options: argparse.Namespace, words: list[str]) -> int:
         print(f"stethoscope: no report: {type(error).__name__}: {error}", file=stderr)
         ours = USAGE
     return _end(code or (ours if ended is None or isinstance(ended, SystemExit) else code), ended)
+
+
+def _why_untrained(ended: BaseException | None) -> str:
+    if isinstance(ended, SyntaxError):
+        return "it is broken, so nothing ran"
+    if not launch.ADAPTERS.keys() & sys.modules.keys():
+        other = " (flax is not watched)" if "flax" in sys.modules else ""
+        return f"it imported neither {' nor '.join(launch.ADAPTERS)}{other}"
+    if ended is not None and not isinstance(ended, SystemExit):
+        return "it ended before an optimizer step was seen"
+    return "no optimizer step was seen"
 
 
 def _end(code: int, ended: BaseException | None) -> int:

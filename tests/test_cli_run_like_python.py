@@ -131,3 +131,12 @@ def test_disabled_is_nothing_at_all(stethoscope, write):
     path = write("script.py", "print('out')")
     watched = stethoscope("run", path, env={"STETHOSCOPE_DISABLE": "1"})
     assert (watched.returncode, watched.stdout, watched.stderr) == (0, "out\n", "")
+
+
+def test_package_that_fails_as_it_is_imported_is_the_scripts_failure(stethoscope, write):
+    write("pack/__init__.py", "1 / 0")
+    write("pack/inner.py", "print('not reached')")
+    watched = stethoscope("run", "-m", "pack.inner")
+    assert (watched.returncode, watched.stdout) == (1, "")
+    assert "ZeroDivisionError" in watched.stderr
+    assert "stethoscope/" not in watched.stderr

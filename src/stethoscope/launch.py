@@ -99,8 +99,11 @@ def module_named(name: str, arguments: Sequence[str]) -> Script:
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.submodule_search_locations is not None:
             spec = importlib.util.find_spec(f"{name}.__main__")
-    except (ImportError, ValueError, AttributeError) as error:
-        raise LaunchError(f"no module {name} can be run: {error}.") from error
+    except Exception as error:
+        absent = isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}.")
+        if absent or isinstance(error, ValueError):  # ValueError: no spec, as of `__main__`
+            raise LaunchError(f"no module {name} can be run: {error}.") from error
+        return _failing(error, name, arguments)
     loader: Any = spec.loader if spec else None
     if spec is None or not hasattr(loader, "get_code"):
         raise LaunchError(f"no module {name} can be run: it was not found, or it has no code.")
@@ -123,6 +126,15 @@ def module_named(name: str, arguments: Sequence[str]) -> Script:
         return compiled
 
     return Script(main, code, str(Path.cwd()), [found.origin or name, *arguments])
+
+
+def _failing(error: Exception, name: str, arguments: Sequence[str]) -> Script:
+    """A module whose package failed as it was imported: the script's failure, not ours."""
+
+    def code() -> types.CodeType:
+        raise error
+
+    return Script(types.ModuleType("__main__"), code, str(Path.cwd()), [name, *arguments])
 
 
 def run(target: Script, session: Session | None) -> tuple[int, BaseException | None]:

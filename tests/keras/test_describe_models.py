@@ -70,16 +70,17 @@ LOSS_FORMS = {
     "dict": {"amount": "sparse_categorical_crossentropy", "kind": "binary_crossentropy"},
     "list": ["binary_crossentropy", "sparse_categorical_crossentropy"],
 }
+WEIGHT_FORMS = {"dict": {"amount": 0.5, "kind": 1.0}, "list": [1.0, 0.5]}
 
 
 @pytest.mark.parametrize("form", LOSS_FORMS)
 def test_each_output_has_its_loss(form):
     model = two_ends()
-    model.compile("adam", LOSS_FORMS[form], loss_weights=[1.0, 0.5] if form == "list" else None)
+    model.compile("adam", LOSS_FORMS[form], loss_weights=WEIGHT_FORMS[form])
     first, second = program(model, sources={}, compile_source=line(9)).losses
     assert (first.name, first.output) == ("binary_crossentropy", "kind")
     assert (second.name, second.output) == ("sparse_categorical_crossentropy", "amount")
-    assert (first.weighted, second.weighted) == (False, form == "list")
+    assert (first.weighted, second.weighted) == (False, True)
     assert first.source == second.source == line(9)
 
 

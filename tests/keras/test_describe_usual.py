@@ -175,6 +175,7 @@ def test_a_usual_layer_is_described_as_by_hand(case):
     assert spec.output_shape == output_shape
     assert spec.trainable is (True if params else None)
     assert {name: spec.config[name] for name in config} == config
+    assert not {"name", "dtype", "trainable", "seed"} & set(spec.config)
 
 
 @pytest.mark.parametrize(

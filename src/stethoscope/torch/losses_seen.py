@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import functools
 import sys
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -186,7 +185,7 @@ def scaled(step: Step, args: tuple[Any, ...], result: Tensor) -> None:
     """A scalar was multiplied or divided: the loss is the operand that gradients flow from."""
     moving = [a for a in args if isinstance(a, Tensor) and a.requires_grad and a.numel() == 1]
     if len(moving) == 1 and moving[0] is not result:
-        step.scaled[id(result)] = (weakref.ref(result), weakref.ref(moving[0]))
+        step.scale(moving[0], result)
 
 
 def backward(step: Step, root: Root, tensor: Tensor) -> None:
@@ -197,9 +196,10 @@ def backward(step: Step, root: Root, tensor: Tensor) -> None:
         step.micro = []
     else:
         plain = step.unscaled(tensor)
-        step.losses.append(number(plain))
-        if step.probing and step.calls:
-            _hand_written(step, root, plain)
+        step.losses.append(number(tensor) if plain is None else plain[0])
+        made = tensor if plain is None else plain[1]()
+        if step.probing and step.calls and made is not None:
+            _hand_written(step, root, made)
     step.calls = []
 
 

@@ -14,15 +14,8 @@ from stethoscope.torch.describe import layer_spec
 from stethoscope.torch.flow import Key
 from stethoscope.vocabulary import LayerKind
 
-WRAPPERS = (
-    "DistributedDataParallel",
-    "DataParallel",
-    "OptimizedModule",
-    "FullyShardedDataParallel",
-)
-WRAPPER_PARTS = frozenset(
-    {"module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
-)
+WRAPPERS = frozenset({"DistributedDataParallel", "DataParallel", "OptimizedModule"})
+WRAPPER_PARTS = ("module", "_orig_mod")
 
 
 @dataclasses.dataclass
@@ -80,7 +73,12 @@ class Root:
         module = self.module
         if module is None:
             return
-        self.paths = {id(m): _plain(name) for name, m in module.named_modules()}
+        wrapped = _wrapped(module)
+        self.paths = {id(m): name.removeprefix(wrapped) for name, m in module.named_modules()}
+        inner = module
+        for part in wrapped.split(".")[:-1]:  # the wrappers and what they wrap are the root
+            inner = inner._modules[part]  # type: ignore[assignment]
+            self.paths[id(inner)] = ""
         self.params = {}
         self._kinds = {}
         for child in module.modules():
@@ -129,8 +127,16 @@ class Root:
         return f"{self.prefix}.{path}" if self.prefix else path
 
 
-def _plain(name: str) -> str:
-    return ".".join(part for part in name.split(".") if part not in WRAPPER_PARTS)
+def _wrapped(module: nn.Module) -> str:
+    """What wrappers around a model put before every name: "" or "module."."""
+    prefix = ""
+    while type(module).__name__ in WRAPPERS:
+        part = next((p for p in WRAPPER_PARTS if module._modules.get(p) is not None), None)
+        if part is None:
+            break
+        prefix += f"{part}."
+        module = module._modules[part]  # type: ignore[assignment]
+    return prefix
 
 
 def _owner(path: str, name: str) -> tuple[str, str]:

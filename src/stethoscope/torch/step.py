@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import weakref
 from collections import deque
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +38,14 @@ class Batch:
     kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
+class Scaled(NamedTuple):
+    """A scalar that is another one times a number."""
+
+    result: weakref.ref[Tensor]
+    value: float
+    tensor: weakref.ref[Tensor]
+
+
 class Step:
     """One step in the making.
 
@@ -65,7 +73,7 @@ class Step:
         self.fingerprint: float | None = None
         self.update_source: SourceRef | None = None
         self.before: list[tuple[Tensor, Tensor]] = []
-        self.scaled: dict[int, tuple[weakref.ref[Tensor], weakref.ref[Tensor]]] = {}
+        self.scaled: dict[int, Scaled] = {}
 
     def add(self, batch: Batch) -> None:
         """A forward pass begins."""
@@ -93,15 +101,21 @@ class Step:
         if seen is None or row[-3] + row[-2] > seen[-3] + seen[-2]:
             self.tensors[place] = row
 
-    def unscaled(self, loss: Tensor) -> Tensor:
-        """The loss before it was multiplied or divided by a number (GradScaler, accumulation)."""
-        for _ in range(8):
-            found = self.scaled.get(id(loss))
-            before = found[1]() if found is not None and found[0]() is loss else None
-            if before is None:
-                break
-            loss = before
-        return loss
+    def scale(self, operand: Tensor, result: Tensor) -> None:
+        """Notes that `result` is `operand` times a number."""
+        found = self.unscaled(operand)
+        value, tensor = found if found is not None else (number(operand), weakref.ref(operand))
+        self.scaled[id(result)] = Scaled(weakref.ref(result), value, tensor)
+
+    def unscaled(self, loss: Tensor) -> tuple[float, weakref.ref[Tensor]] | None:
+        """The loss before it was multiplied or divided by numbers (GradScaler, accumulation).
+
+        Its value, and the tensor while it lives; None when `loss` was not scaled.
+        """
+        found = self.scaled.get(id(loss))
+        if found is None or found.result() is not loss:
+            return None
+        return found.value, found.tensor
 
     def loss(self) -> float | None:
         """Mean over micro-batches of the sum of the loss calls of each; None when none was seen."""

@@ -28,7 +28,7 @@ def test_reads_top_down_verdict_what_where_why_change(faulty):
     ]
     places = [text.index(part) for part in order]
     assert places == sorted(places)
-    assert "`stethoscope explain single-unit-softmax`" in " ".join(text.split())
+    assert "`stethoscope explain single-unit-softmax`" in text  # in one line, to be copied
 
 
 def test_what_a_person_must_act_on_fits_one_screen(crowded):

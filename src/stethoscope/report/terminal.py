@@ -19,6 +19,7 @@ INDENT = 3
 LABEL = 11  # width of the column of "evidence", "change", "explains"
 MAX_EVIDENCE = 4  # pieces shown without --verbose, so that five diagnoses fit one screen
 MAX_FIXES = 2
+UNBROKEN = "\N{NO-BREAK SPACE}"  # holds a command together while lines are wrapped
 SHORT_RUN = 60.0  # seconds; the first 21 steps are seen in full, whatever they cost
 
 _VERDICT = {
@@ -179,8 +180,9 @@ def _closing(
     if report.meta.get("trace"):
         parts.append(f"trace {_near(str(report.meta['trace']))}")
     if shown:
-        parts.append(f"`stethoscope explain {shown[0].fault}`")
-    yield from _wrap("; ".join(parts), width, style="dim")
+        parts.append(f"`stethoscope explain {shown[0].fault}`".replace(" ", UNBROKEN))
+    for line in _wrap("; ".join(parts), width, style="dim"):
+        yield Text(line.plain.replace(UNBROKEN, " "), style=line.style)
     if report.meta.get("trace_problem") and report.meta.get("trace"):
         yield from _wrap(str(report.meta["trace_problem"]), width, style="yellow")
     if verbose:

@@ -112,9 +112,7 @@ def _mlp() -> Any:
 
     sizes = (512, 256)
     hidden = [layers.Dense(size, activation="relu") for size in sizes]
-    model = keras.Sequential(
-        [keras.Input((784,)), *hidden, layers.Dense(10, activation="softmax")]
-    )
+    model = keras.Sequential([keras.Input((784,)), *hidden, layers.Dense(10, activation="softmax")])
     model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
     return model
 

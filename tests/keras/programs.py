@@ -209,7 +209,7 @@ PROGRAMS = {
 }
 
 
-def train(name, callbacks=(), epochs=3):
+def train(name, callbacks=(), epochs=6):
     """Trains one program from seed 0; returns the model, the history and what was trained on."""
     keras.utils.set_random_seed(0)
     keras.backend.clear_session()
@@ -223,23 +223,47 @@ def state(model):
     return [*model.get_weights(), *(np.asarray(v) for v in model.optimizer.variables)]
 
 
+class Saving(keras.callbacks.Callback):
+    """Saves the model in the middle of an epoch."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.path = path
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 1:
+            self.model.save_weights(self.path)
+
+
+def saved(name, callbacks):
+    """Trains one program; returns it with the weights that were saved on the way."""
+    path = str(Path(tempfile.mkdtemp()) / "on.weights.h5")
+    model, history, _ = train(name, [*callbacks, Saving(path)])
+    final = state(model)
+    model.load_weights(path)
+    return model, history, final, model.get_weights()
+
+
 def compare(name):
     """What a watched run leaves different from a bare one."""
+    from stethoscope import trace
     from stethoscope.keras import Stethoscope
 
-    bare, bare_history, _ = train(name)
+    _, bare_history, bare, bare_saved = saved(name, [])
     drawn = np.random.random()
     scope = Stethoscope(quiet=True, probe_every=3, trace_dir=tempfile.mkdtemp())
-    watched, history, _ = train(name, [scope])
-    pairs = list(zip(state(bare), state(watched), strict=True))
+    watched, history, final, watched_saved = saved(name, [scope])
+    pairs = zip(bare, final, strict=True)
+    rows = [r for r in trace.read(scope.report.meta["trace"]).rows() if r.kind == "step"]
     return {
         "weights": [i for i, (a, b) in enumerate(pairs) if not np.array_equal(a, b)],
+        "saved": all(map(np.array_equal, bare_saved, watched_saved)),
         "history": bare_history == history,
         "random": drawn == np.random.random(),
         "left": leftovers(watched),
         "notes": scope._fits.session.notes,
-        "steps": scope.report.meta["steps"],
-        "unseen": dict(scope._fits.last_program.unseen),
+        "probed": sum(row.probed for row in rows),
+        "plain": sum(not row.probed for row in rows),
     }
 
 

@@ -54,7 +54,9 @@ def _finite(values: Any, finite: Any, number: Any) -> dict[Stat, Any]:
     # Scaled by the largest magnitude, so that squares and sums of large values do not overflow.
     largest = jnp.max(jnp.abs(known))
     scale = jnp.where(largest > 0, largest, 1)
-    scaled = known / scale
+    # In two steps: the inverse of the largest floats is subnormal, which XLA takes for 0.
+    root = jax.lax.rsqrt(scale)
+    scaled = known * root * root
     divisor = jnp.maximum(number, 1)
     mean = jnp.sum(scaled) / divisor
     centred = jnp.where(finite, scaled - mean, 0)

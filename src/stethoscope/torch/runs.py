@@ -136,6 +136,8 @@ class Run:
             monitor = self._monitor = self._session.open(program)
         if step.probing:
             self._probed += 1
+            if step.tensors and step.roots and "optimizer" not in self._notes:
+                self._notes.clear()  # declared before the model was called
             self._structure.learn(step.flow)
             for place in step.tensors:
                 if place[2] in self._data:

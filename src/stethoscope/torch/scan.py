@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn.modules import module as nn_module
 
 from stethoscope.torch.flow import tensors_in
+from stethoscope.torch.hooks import forget
 from stethoscope.torch.roots import gradient
 from stethoscope.torch.step import Batch, Step
 from stethoscope.torch.tensors import dense, measurable
@@ -174,8 +175,7 @@ def _only_hook(hook: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        handle.remove()
-        nn_module._global_forward_hooks_with_kwargs.pop(handle.id, None)
+        forget(handle)
 
 
 @contextmanager

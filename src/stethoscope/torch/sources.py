@@ -34,6 +34,11 @@ class Sources:
         found = self._lines.get(id(thing))
         return found[1] if found is not None and found[0]() is thing else None
 
+    def modules(self) -> list[torch.nn.Module]:
+        """The modules whose construction was seen, and that live."""
+        things = [reference() for reference, _ in list(self._lines.values())]
+        return [thing for thing in things if isinstance(thing, torch.nn.Module)]
+
     def schedule_of(self, optimizer: Any) -> tuple[str, SourceRef | None] | None:
         """Class name and line of the learning-rate schedule that drives `optimizer`."""
         found = self._schedules.get(id(optimizer))

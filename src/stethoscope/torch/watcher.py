@@ -7,50 +7,39 @@ Every hook is a boundary: an error of ours ends the watching, never the training
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 import threading
 import time
-import warnings
-import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules import module as nn_module
-from torch.optim import optimizer as optim_optimizer
 
 from stethoscope.diagnosis import locate
-from stethoscope.monitor import FaultyTrainingError, Session
+from stethoscope.monitor import Session
 from stethoscope.torch import by_hand, losses_seen, sources
-from stethoscope.torch.flow import Origin, tensors_in
+from stethoscope.torch.flow import tensors_in
+from stethoscope.torch.hooks import GlobalHooks, boundary, hidden
 from stethoscope.torch.mode import CallMode
 from stethoscope.torch.probe import Probe
-from stethoscope.torch.roots import Root, is_compiled, is_keras
+from stethoscope.torch.registry import Registry
+from stethoscope.torch.roots import Root, is_compiled
 from stethoscope.torch.runs import Run
 from stethoscope.torch.sources import Sources
 from stethoscope.torch.step import Batch, Step
 from stethoscope.torch.update import after_update, before_update
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def boundary(method: F) -> F:
-    """Catches every error of ours; the run goes on without us."""
-
-    @functools.wraps(method)
-    def guarded(self: Watcher, *args: Any) -> Any:
-        try:
-            return method(self, *args)
-        except FaultyTrainingError:
-            raise
-        except Exception as error:
-            self.fail(error)
-            return None
-
-    return guarded  # type: ignore[return-value]
+STAGES_OF_A_CALL = ("input", "target", "pre_activation", "output", "loss", "metric", "output_grad")
+NOT_CALLED = (
+    "the model was never called in training mode with gradients enabled, outside a compiled "
+    "function: only weights, gradients and updates were seen"
+)
+COMPILED = dict.fromkeys(
+    ("pre_activation", "output", "output_grad"),
+    "the model is compiled: what happens inside its forward pass is not seen",
+)
 
 
 class Watcher:
@@ -70,58 +59,42 @@ class Watcher:
     ) -> None:
         self.session = session
         self.lines = lines or Sources()
-        self.runs: list[Run] = []
+        self.failure: str | None = None
+        self._registry = Registry(session, self.lines, models)
+        self._hooks = GlobalHooks(self._enter, self._leave, self._before_update, self._after_update)
         self._mode = CallMode(self._call)
-        self._handles: list[Any] = []
-        self._filter: Any = None
         self._thread = threading.get_ident()
         self._pid = os.getpid()
-        self._roots: list[Root] = []
-        self._is_root: dict[int, tuple[weakref.ref[nn.Module], Root | None]] = {}
-        self._only: set[int] | None = None
         self._active: nn.Module | None = None
         self._root: Root | None = None
         self._probe: Probe | None = None
         self._step: Step | None = None
         self._lost_updates = 0
-        self.failure: str | None = None
-        if models is not None:
-            self._only = {id(p) for model in models for p in model.parameters()}
-            for model in models:
-                self._add_root(model, type(model).__name__.lower())
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs so far, in the order of their start."""
+        return self._registry.runs
 
     # Life
 
     def start(self) -> None:
         """Installs the global hooks; nothing when they are there, or after a failure."""
-        if self._handles or self.failure is not None:
-            return
-        self._handles = [
-            nn_module.register_module_forward_pre_hook(self._enter),
-            nn_module.register_module_forward_hook(self._leave, with_kwargs=True, always_call=True),
-            optim_optimizer.register_optimizer_step_pre_hook(self._before_update),
-            optim_optimizer.register_optimizer_step_post_hook(self._after_update),
-        ]
-        # torch warns that global hooks fire once more around a compiled module; ours know.
-        warnings.filterwarnings("ignore", message="Using `torch.compile\\(module\\)` when there")
-        self._filter = warnings.filters[0]
+        if not self._hooks.up and self.failure is None:
+            self._hooks.install()
 
     def stop(self) -> None:
         """Removes everything; what was seen of an unfinished step is dropped."""
         self._mode.leave()
-        for handle in self._handles:
-            handle.remove()
-            # torch forgets this entry when a handle is removed.
-            nn_module._global_forward_hooks_with_kwargs.pop(handle.id, None)
-        self._handles = []
-        if self._filter in warnings.filters:
-            warnings.filters.remove(self._filter)  # type: ignore[attr-defined]
-        self._forget()
+        self._hooks.remove()
+        if self._step is not None:
+            self._step.release()  # gradient hooks may still hang on outputs
+        self._step = self._probe = self._active = self._root = None
         self.lines.stop()
         if self._lost_updates and not self.runs:
             self.session.notes.append(
-                f"{self._lost_updates} optimizer steps were not seen: no model with these "
-                "parameters was called in training mode with gradients enabled"
+                f"{self._lost_updates} optimizer steps were not seen: their parameters belong to "
+                "no model that is known"
             )
         self._lost_updates = 0
 
@@ -140,14 +113,11 @@ class Watcher:
                 run.unseen("torch", note)
         self.stop()
 
-    def _forget(self) -> None:
-        if self._step is not None:
-            self._step.release()  # gradient hooks may still hang on outputs
-        self._step = self._probe = self._active = self._root = None
-
     # Forward
 
     def _enter(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        if torch.compiler.is_compiling():
+            return
         active = self._active
         if active is not None and active is not module:
             if self._probe is not None:
@@ -161,7 +131,7 @@ class Watcher:
 
     def _leave(self, module: nn.Module, args: tuple[Any, ...], *rest: Any) -> None:
         # torch leaves out the keyword arguments when the forward pass has raised.
-        if self._active is None:
+        if torch.compiler.is_compiling() or self._active is None:
             return
         if module is self._active and (self._probe is None or len(self._probe.open) <= 1):
             self._leave_root(module, rest)
@@ -190,7 +160,7 @@ class Watcher:
     @boundary
     def _enter_root(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         begun = time.perf_counter()
-        root = self._root_of(module)
+        root = self._registry.root_of(module)
         if root is None or not self._watchable():
             return
         self._mode.leave()
@@ -198,17 +168,19 @@ class Watcher:
             self._finish_by_hand(self._step)
         step = self._step
         if step is None:
-            step = self._step = Step(self._is_probed(root))
+            step = self._step = Step(self._registry.is_probed(root))
             if not root.optimized:
                 by_hand.begin(step, root)
         self._active, self._root, self._probe = module, root, None
         step.add(Batch(root, module, args, torch.get_rng_state()))
         compiled = is_compiled(module)
         if compiled:
-            self._suspend(module)
+            self._hooks.suspend(module)
+            root.unseen.update(COMPILED)
         elif step.probing:
             self._probe = Probe(step, root)
             self._probe.enter(module, args)
+        if step.probing:
             losses_seen.inputs(step, root, args)
         if (step.probing or root.loss_inside) and not compiled:
             self._push()
@@ -237,29 +209,11 @@ class Watcher:
             self._push()
         step.spent += time.perf_counter() - begun
 
-    def _suspend(self, module: nn.Module) -> None:
-        """Takes the global hooks away while a compiled module runs: they would be traced."""
-        for table in (nn_module._global_forward_pre_hooks, nn_module._global_forward_hooks):
-            for handle in self._handles[:2]:
-                table.pop(handle.id, None)
-
-        def resume(inner: nn.Module, args: Any, output: Any) -> None:
-            handle.remove()
-            self._resume()
-            self._leave(inner, args, {}, output)
-
-        handle = module.register_forward_hook(resume)
-
-    def _resume(self) -> None:
-        if self._handles:
-            nn_module._global_forward_pre_hooks[self._handles[0].id] = self._enter
-            nn_module._global_forward_hooks[self._handles[1].id] = self._leave
-
     # Calls
 
     def _push(self) -> None:
         if not self._mode.enter():
-            for root in self._roots:
+            for root in self._registry.roots:
                 root.unseen["loss"] = (
                     "a torch function mode of the program was active around the model's call; "
                     "calls of loss functions and activations were not seen"
@@ -372,15 +326,19 @@ class Watcher:
             return
         self._mode.leave()
         self._active = self._probe = None
-        if not self._owns(optimizer):
+        if not self._registry.owns(optimizer):
             return
         # step(optimizer, closure): the optimizer itself comes first.
         closure = (len(args) > 1 and callable(args[1])) or callable(kwargs.get("closure"))
-        run = self._run(self._step, optimizer)
+        run = self._registry.run_of(self._step, optimizer)
         if self._step is None:
             if run is None and not closure:
-                self._lost_updates += 1
-                return
+                run = self._registry.unseen_run(optimizer)
+                if run is None:
+                    self._lost_updates += 1
+                    return
+                for topic in STAGES_OF_A_CALL:
+                    run.unseen(topic, NOT_CALLED)
             self._step = Step(run is None or run.is_probed())
         step = self._step
         step.closure = closure
@@ -397,11 +355,11 @@ class Watcher:
     ) -> None:
         begun = time.perf_counter()
         step = self._step
-        if step is None or not self._watchable() or not self._owns(optimizer):
+        if step is None or not self._watchable() or not self._registry.owns(optimizer):
             return
         self._mode.leave()
         self._active = self._probe = None
-        run = self._run(step, optimizer)
+        run = self._registry.run_of(step, optimizer)
         if run is None:
             return
         if run.update_source is None:
@@ -421,15 +379,13 @@ class Watcher:
         root = step.roots[0] if step.roots else None
         if root is None or root.optimized or not by_hand.changed(step, root):
             return
-        run = self._run(step, None)
+        run = self._registry.run_of(step, None)
         if run is None:
             return
         by_hand.record(run, step)
         self._step = None
         run.finish(step, None)
         step.release()
-
-    # Which model, which run
 
     def _watchable(self) -> bool:
         return (
@@ -440,59 +396,3 @@ class Watcher:
             and torch._C._current_graph_task_id() == -1
             and not torch._C._are_functorch_transforms_active()
         )
-
-    def _is_probed(self, root: Root) -> bool:
-        run = next((r for r in self.runs if root in r.roots), None)
-        return run is None or run.is_probed()
-
-    def _root_of(self, module: nn.Module) -> Root | None:
-        found = self._is_root.get(id(module))
-        if found is not None and found[0]() is module:
-            return found[1]
-        root = self._find_root(module)
-        self._is_root[id(module)] = (weakref.ref(module), root)
-        return root
-
-    def _find_root(self, module: nn.Module) -> Root | None:
-        if is_keras(module) or isinstance(module, torch.jit.ScriptModule):
-            return None
-        params = [id(p) for p in module.parameters()]
-        if not params or (self._only is not None and self._only.isdisjoint(params)):
-            return None
-        for root in self._roots:
-            if root.holds(module):
-                return root
-        name = sources.variable_name(module, sys._getframe(4))
-        return self._add_root(module, name or type(module).__name__.lower())
-
-    def _add_root(self, module: nn.Module, title: str) -> Root:
-        root = Root(len(self._roots), module, title)
-        self._roots.append(root)
-        return root
-
-    def _owns(self, optimizer: torch.optim.Optimizer) -> bool:
-        if self._only is None:
-            return True
-        return any(id(p) in self._only for group in optimizer.param_groups for p in group["params"])
-
-    def _run(self, step: Step | None, optimizer: torch.optim.Optimizer | None) -> Run | None:
-        """The run that an update belongs to: by the models that ran, else by its parameters."""
-        roots = step.roots if step is not None else []
-        for run in reversed(self.runs):
-            if run.has(roots, optimizer):
-                run.join(roots)
-                return run
-        if not roots:
-            return None
-        run = Run(self.session, self.lines)
-        run.join(roots)
-        self.runs.append(run)
-        return run
-
-
-def hidden() -> bool:
-    """Whether a dispatch mode of the program would see our own operations."""
-    return torch._C._len_torch_dispatch_stack() > 0
-
-
-__all__ = ["Origin", "Watcher"]

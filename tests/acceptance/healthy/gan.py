@@ -6,7 +6,9 @@ from torch import nn
 seed = int(sys.argv[1]) if len(sys.argv) > 1 else 0
 torch.manual_seed(seed)
 
-generator = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 2))
+generator = nn.Sequential(
+    nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 2)
+)
 critic = nn.Sequential(
     nn.Linear(2, 32), nn.LeakyReLU(0.2), nn.Linear(32, 32), nn.LeakyReLU(0.2), nn.Linear(32, 1)
 )

@@ -11,7 +11,8 @@ x, y = load_digits(return_X_y=True)
 x, y = torch.tensor(x / 16).float(), torch.tensor(y)
 model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU())
 for layer in (model[0], model[2]):
-    nn.init.constant_(layer.bias, -0.5)
+    nn.init.kaiming_normal_(layer.weight)
+    nn.init.uniform_(layer.bias, -2.6, 0.0)
 model.append(nn.Linear(128, 10))
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 for _ in range(12):

@@ -44,6 +44,9 @@ class FakeJudge:
         self.steps += 1
         return []
 
+    def severity_changes(self):
+        return []
+
     def new_errors(self):
         return [d for d in self.diagnoses() if d.severity is Severity.ERROR]
 

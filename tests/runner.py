@@ -52,6 +52,9 @@ def data(example: Example) -> tuple[torch.Tensor, torch.Tensor]:
         x = rng.normal(size=(512, 8))
         y = np.sin(x[:, :1]) + 0.5 * x[:, 1:2] * x[:, 2:3]
         y = (y - y.mean()) / y.std()
+    elif example.data == "labels":
+        x = rng.normal(size=(512, 8))
+        y = (x[:, :3] > 0).astype(float)
     else:
         classes = 3 if example.data == "classes" else 2
         ids = rng.integers(0, classes, 512)
@@ -65,7 +68,7 @@ def data(example: Example) -> tuple[torch.Tensor, torch.Tensor]:
     if example.loss == "sparse_categorical_crossentropy":
         kind = torch.int64
     elif example.data == "classes" and not example.one_hot:
-        y = y[:, None]
+        y = y[:, None].astype(float)
     return torch.tensor(x, dtype=torch.float32), torch.tensor(y, dtype=kind)
 
 

@@ -23,7 +23,8 @@ class Example:
         optimizer: "sgd" or "adam".
         learning_rate: Of the optimizer.
         data: "classes": 3 Gaussian classes in 8 features; "binary": 2 classes, target 0 or 1;
-            "real": a smooth function of 8 features with mean 0 and variance 1.
+            "labels": 3 independent labels, target rows of 0 and 1; "real": a smooth function of
+            8 features with mean 0 and variance 1.
         one_hot: Give classes as one-hot rows.
         input_scale, input_offset: Applied to the inputs after they are made.
         target_scale, target_offset: Applied to the targets after they are made.
@@ -49,7 +50,7 @@ class Example:
     from_logits: bool = True
     optimizer: Literal["sgd", "adam"] = "sgd"
     learning_rate: float = 0.1
-    data: Literal["classes", "binary", "real"] = "classes"
+    data: Literal["classes", "binary", "labels", "real"] = "classes"
     one_hot: bool = False
     input_scale: float = 1.0
     input_offset: float = 0.0

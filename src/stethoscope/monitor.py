@@ -12,7 +12,6 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -21,7 +20,7 @@ from stethoscope.diagnosis.judge import Judge
 from stethoscope.program import Program
 from stethoscope.recorder import Recorder
 from stethoscope.schedule import Schedule
-from stethoscope.trace import Row, TraceWriter
+from stethoscope.trace import Event, Row, TraceWriter
 from stethoscope.types import Diagnosis, Report
 
 KEEP_TRACES = 20
@@ -112,7 +111,6 @@ class Monitor:
         self._judge = Judge(session.config)
         self.recorder = Recorder(program, writer, self._take)
         self._waiting: list[Row] = []
-        self._told: set[str] = set()
         self._started = time.perf_counter()
         self._ended: float | None = None
         self._spent = 0.0
@@ -194,12 +192,12 @@ class Monitor:
                 self.schedule.alarm(row.step)
                 if self._writer is not None:
                     self._writer.symptom(row.order, symptom)
+            if self._writer is not None:
+                for change in self._judge.severity_changes():
+                    self._writer.event(row.order, row.step, Event("severity", change))
         for diagnosis in self._judge.new_errors():
-            key = f"{diagnosis.fault} {diagnosis.place.key}"
-            if key not in self._told:
-                self._told.add(key)
-                self._error = diagnosis
-                self.session.tell(one_line(diagnosis))
+            self._error = diagnosis
+            self.session.tell(one_line(diagnosis))
         self._spent += time.perf_counter() - begun
 
     def _act(self) -> None:
@@ -239,6 +237,3 @@ def _next_path(folder: Path, stem: str, rank: int) -> Path:
             return path
         except FileExistsError:
             number += 1
-
-
-Opener = Callable[[Program], Monitor]

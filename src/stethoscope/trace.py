@@ -223,13 +223,14 @@ class TraceWriter:
             blob = row.stats.astype("<f8").tobytes()
             self._many("INSERT INTO probes VALUES (?, ?)", [(row.order, blob)])
         for event in row.events:
-            payload = json.dumps(encode(event.payload), allow_nan=False)
-            self._many(
-                "INSERT INTO events VALUES (?, ?, ?, ?)",
-                [(row.order, row.step, event.kind, payload)],
-            )
+            self.event(row.order, row.step, event)
         if row.events or time.monotonic() - self._last_commit > COMMIT_SECONDS:
             self.commit()
+
+    def event(self, order: int, step: int, event: Event) -> None:
+        """Appends something that happened at a row."""
+        payload = json.dumps(encode(event.payload), allow_nan=False)
+        self._many("INSERT INTO events VALUES (?, ?, ?, ?)", [(order, step, event.kind, payload)])
 
     def symptom(self, order: int, symptom: Symptom) -> None:
         """Appends what a rule saw, and commits: evidence is never lost."""

@@ -45,6 +45,7 @@ class Judge:
         self._confirmed: dict[tuple[str, Severity], int] = {}
         self._stale = True
         self._told: set[tuple[str, str]] = set()
+        self._severities: dict[tuple[str, str | None], Severity] = {}
         self._harm = harms.Harm(harms.State.UNKNOWN, "nothing was seen yet")
 
     def update(self, row: Row) -> list[Symptom]:
@@ -80,6 +81,17 @@ class Judge:
                 self._told.add(key)
                 new.append(diagnosis)
         return new
+
+    def severity_changes(self) -> list[dict[str, Any]]:
+        """What became more or less severe since the last call: fault, path, from, to."""
+        now = {(d.fault, d.place.path): d.severity for d in self._diagnoses}
+        keys = [k for k in {**self._severities, **now} if self._severities.get(k) != now.get(k)]
+        changes = [
+            {"fault": k[0], "path": k[1], "from": self._severities.get(k), "to": now.get(k)}
+            for k in keys
+        ]
+        self._severities = now
+        return changes
 
     def report(self, meta: Mapping[str, Any], overhead: Mapping[str, float]) -> Report:
         """The report on the rows so far."""

@@ -20,7 +20,7 @@ _PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 
 @functools.cache
 def _library_folders() -> tuple[str, ...]:
-    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    names = ("stdlib", "platstdlib", "purelib", "platlib", "scripts")
     folders = {os.path.realpath(sysconfig.get_paths()[name]) + os.sep for name in names}
     return (*sorted(folders), _PACKAGE)
 

@@ -89,6 +89,8 @@ class LearningRateTooLow(Fault):
             if findings.of("vanishing-gradient"):
                 continue  # small steps are then the effect of small gradients
             rate = _round(stable_rate(findings))
+            if rate < LEAST_CUT * measured.rates[0]:
+                continue  # the first steps were of a usual size: what is small came later
             spec = findings.program.optimizers[0]
             fix = set_to(
                 "optimizer.learning_rate",

@@ -34,10 +34,7 @@ class CompetingLabels(ProgramRule):
     kind = SymptomClass.SUSPICION
     healthy = CLASSIFIER
     faulty = Example(
-        loss="categorical_crossentropy",
-        one_hot=True,
-        from_logits=False,
-        output_activation="sigmoid",
+        data="labels", loss="binary_crossentropy", from_logits=False, output_activation="softmax"
     )
 
     def inspect(self, program: Program) -> Iterable[Symptom]:

@@ -222,7 +222,12 @@ class NonfiniteMetric(NonfiniteRule):
     needs = frozenset({Stage.METRIC})
     healthy = CLASSIFIER
     faulty = Example(
-        data="real", outputs=1, loss="mse", from_logits=False, learning_rate=0.05, inf_target_at=7
+        data="real",
+        outputs=1,
+        loss="mse",
+        from_logits=False,
+        learning_rate=0.05,
+        nan_input_at=7,
     )
 
 

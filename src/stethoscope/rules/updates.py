@@ -66,6 +66,7 @@ class UpdateRatio(Rule):
     bound: ClassVar[float]
     relation: ClassVar[str]
     at_once: ClassVar[float] = math.inf
+    from_start: ClassVar[bool] = False
 
     def start(self, program: Program) -> Any:
         return {"count": 0, "told": False}
@@ -77,6 +78,9 @@ class UpdateRatio(Rule):
         if not ratios:
             return state, []
         slot, ratio = max(ratios, key=lambda pair: pair[1])
+        if self.from_start and not self.broken(ratio):
+            state["told"] = True  # it has moved: what rests later has arrived
+            return state, []
         state["count"] = state["count"] + 1 if self.broken(ratio) else 0
         if state["count"] < self.streak and not ratio > self.at_once:
             return state, []
@@ -127,7 +131,7 @@ class UpdateTooLarge(UpdateRatio):
 class UpdateTooSmall(UpdateRatio):
     """No kernel moves.
 
-    What it detects: on 10 probed steps in a row, even the kernel that moves most changes by less
+    What it detects: on the first 10 probed steps, even the kernel that moves most changes by less
     than 2e-4 of its size in a step, and by more than 0.
 
     Why it is bad: a kernel needs 5,000 such steps to be replaced once.
@@ -147,6 +151,7 @@ class UpdateTooSmall(UpdateRatio):
     streak = 10
     bound = 2e-4  # a fiftieth of a good first step; AdamW fine-tuning at 1e-5 is at 5e-4
     relation = "<"
+    from_start = True
 
     def broken(self, ratio: float) -> bool:
         """Whether it hardly moves."""

@@ -20,7 +20,7 @@ CALLBACK = "__import__('stethoscope').keras.Stethoscope(**_settings)"
 class AddLibraryUse(ast.NodeTransformer):
     """Adds the line; `_watchers` holds what it returns."""
 
-    def visit_Assign(self, node: ast.Assign) -> Any:  # noqa: N802
+    def visit_Assign(self, node: ast.Assign) -> Any:
         self.generic_visit(node)
         call, target = node.value, node.targets[0]
         if (
@@ -36,7 +36,7 @@ class AddLibraryUse(ast.NodeTransformer):
             return [node, _at(node, ast.parse(f"_watchers.append({text})").body[0])]
         return node
 
-    def visit_Call(self, node: ast.Call) -> Any:  # noqa: N802
+    def visit_Call(self, node: ast.Call) -> Any:
         self.generic_visit(node)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "fit" and node.keywords:
             text = f"[_watchers.append({CALLBACK}) or _watchers[-1]]"

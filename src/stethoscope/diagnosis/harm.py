@@ -44,11 +44,13 @@ def judge(program: Program, measured: Measurements) -> Harm:
     if series.count < least:
         return Harm(State.UNKNOWN, f"only {series.count} steps were seen; {least} are needed")
     known = trivial_loss(program)
-    if known is None:
-        if len(program.optimizers) > 1:
-            return Harm(State.UNKNOWN, NO_CRITERION)  # models that play against each other
-        return _without_baseline(series)
-    baseline, words = known
+    harm = _without_baseline(series) if known is None else _against(*known, series)
+    if harm.state is State.HARMED and len(program.optimizers) > 1:
+        return Harm(State.UNKNOWN, NO_CRITERION)  # models that play against each other
+    return harm
+
+
+def _against(baseline: float, words: str, series: Series) -> Harm:
     level, error = series.level()
     slack = MARGIN * abs(baseline)
     if level + 3 * error < baseline - slack:

@@ -20,6 +20,7 @@ from stethoscope.rules._base import optimizer_place
 from stethoscope.types import Fix, Place, SymptomClass
 
 GOOD_RATIO = 1e-2  # first steps of runs that learn well: swept over rates, the best ones are here
+TOO_LARGE = 0.1  # as in the rule `update-ratio-too-large`
 LEAST_CUT = 3.0  # a rate that blew up is at least this factor too high
 
 
@@ -50,12 +51,20 @@ class LearningRateTooHigh(Fault):
         sure = 0.55
         sure += 0.2 if early > 0.3 else 0.0
         sure += 0.15 if jumps else 0.0
+        large = _input_size(findings)
+        by_inputs = ratio / large**2 < TOO_LARGE
+        if by_inputs and large > 1:
+            sure = 0.4
         why = [
             (
                 "How far does one step move a kernel?",
                 f"{ratio:.2g} of its size ({slot.layer}/{slot.param}); 0.001 to 0.01 is usual",
             ),
             ("Did the loss jump?", "yes" if jumps else "no"),
+            (
+                "Would it be that far with inputs near 1?",
+                f"{'no' if by_inputs else 'yes'}: they are {large:.3g} in size",
+            ),
         ]
         place = _place(program, max(steps_before, 0))
         yield self.suspect(
@@ -154,6 +163,18 @@ def stable_rate(findings: Findings) -> float:
         size = math.hypot(targets[0].mean or 0.0, targets[0].std or 0.0)
         growth = max(size, 1.0) ** (1 / len(findings.measured.ratios))
     return findings.measured.rates[0] * GOOD_RATIO * growth / first[1]
+
+
+def _input_size(findings: Findings) -> float:
+    """Size of the largest unscaled input; 1 when none was told.
+
+    A gradient grows with the inputs twice: through the layer that reads them, and through the
+    error that the larger outputs make.
+    """
+    sizes = [1.0]
+    if findings.of("unscaled-input"):
+        sizes += [math.hypot(d.mean or 0.0, d.std or 0.0) for d in findings.program.inputs]
+    return max(sizes)
 
 
 def _jumped(measured: Measurements) -> bool:

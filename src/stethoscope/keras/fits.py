@@ -16,6 +16,7 @@ from stethoscope.keras.graph import Graph
 from stethoscope.keras.layout import layout
 from stethoscope.keras.sources import found, user_files
 from stethoscope.keras.tracing import flow
+from stethoscope.keras.undisturbed import tensorflow_left_alone
 from stethoscope.keras.watch import Watch
 from stethoscope.monitor import Monitor, Session
 from stethoscope.program import FitSpec, Program
@@ -131,9 +132,10 @@ class Fits:
         if lines is None:
             layers = {path: node.operation for path, node in structure.nodes.items()}
             lines, compiled = found(model, layers, files)
-        program = describe.program(
-            model, sources=lines, compile_source=compiled, fit=spec, flow=structure
-        )
+        with tensorflow_left_alone():
+            program = describe.program(
+                model, sources=lines, compile_source=compiled, fit=spec, flow=structure
+            )
         return dataclasses.replace(
             program,
             inputs=feed.inputs(),

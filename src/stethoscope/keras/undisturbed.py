@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
+from keras.src.utils import module_utils
 
 
 @contextmanager
@@ -21,3 +23,17 @@ def undisturbed() -> Iterator[None]:
     finally:
         random.setstate(python)
         np.random.set_state(numpy)
+
+
+@contextmanager
+def tensorflow_left_alone() -> Iterator[None]:
+    """Keeps Keras from importing TensorFlow, for seconds, when a `get_config` asks about it."""
+    lazy = module_utils.tensorflow
+    if "tensorflow" in sys.modules or lazy._available is not None:
+        yield
+        return
+    lazy._available = False
+    try:
+        yield
+    finally:
+        lazy._available = None

@@ -25,6 +25,7 @@ from stethoscope.types import Slot, Stage, Stat
 
 LEARNING_RATE = "learning_rate"
 PLAIN_STEPS_TOGETHER = 8  # losses of plain steps are read together: reading one waits for the step
+END_OF_DATA = ("StopIteration", "OutOfRangeError")  # how an epoch of unknown length ends
 MAX_SCANS = 3  # per run: what is non-finite once stays so
 
 Observation = tuple[Slot, FloatArray]
@@ -112,7 +113,12 @@ class Watch(abc.ABC):
         def train_function(*args: Any) -> Any:
             if not self.active:
                 return current(*args)
-            return self.run(current, *args)
+            try:
+                return self.run(current, *args)
+            except BaseException as error:
+                if type(error).__name__ not in END_OF_DATA:
+                    self.stop()  # `fit` ends without `on_train_end`
+                raise
 
         self._original, self._shadow = current, train_function
         self.model.train_function = train_function

@@ -1,4 +1,4 @@
-"""Every rule on its own examples: it accuses the faulty program and leaves the healthy one alone."""
+"""Every rule accuses its faulty example and leaves its healthy one alone."""
 
 from __future__ import annotations
 

@@ -36,6 +36,7 @@ class Judge:
 
     def __init__(self, config: Config) -> None:
         self._rules = [rule for rule in all_rules() if _selected(rule, config)]
+        self._scalar_rules = [r for r in self._rules if any(s.is_scalar for s in r.needs)]
         self._states: dict[str, Any] = {}
         self._broken: dict[str, str] = {}
         self._symptoms: list[Symptom] = []
@@ -52,10 +53,10 @@ class Judge:
         """Takes one row; returns the symptoms that it added."""
         self._measured.add(row)
         found: list[Symptom] = []
-        for rule in self._rules:
+        plain = not (row.probed or row.events)
+        revised = self._last is None or row.program is not self._last.program
+        for rule in self._scalar_rules if plain and not revised else self._rules:
             if rule.code in self._broken:
-                continue
-            if not (row.probed or row.events or _reads_scalars(rule)):
                 continue
             try:
                 if rule.code not in self._states:
@@ -186,11 +187,6 @@ def check(path: str | Path, config: Config | None = None) -> Report:
         "rank": trace.meta.get("rank", 0),
     }
     return judge.report(meta, trace.meta.get("overhead", {}))
-
-
-def _reads_scalars(rule: Rule) -> bool:
-    """Whether plain rows say anything to a rule; one on the Program alone must see revisions."""
-    return not rule.needs or any(stage.is_scalar for stage in rule.needs)
 
 
 def _selected(rule: Rule, config: Config) -> bool:

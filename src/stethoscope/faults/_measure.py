@@ -94,7 +94,7 @@ class Measurements:
         for event in row.events:
             if event.kind == "nonfinite" and event.payload.get("phase", "train") == "train":
                 return True
-        for stage in trained[1:]:
+        for stage in trained[1:] if row.probed else ():
             for slot, count in row.each(stage, Stat.NAN_COUNT):
                 if count + row.get(slot, Stat.INF_COUNT) > 0:
                     return True

@@ -308,7 +308,8 @@ def batch_metric(spec: LossSpec, prediction: Tensor, target: Tensor) -> tuple[st
         ("accuracy", 0..1) for a classification loss: argmax over the class axis, or the side of
         the threshold (0 for logits, 0.5 for probabilities) of each output; `ignore_index` is left
         out. ("r2", <= 1) for mse, mae and huber. None where neither is defined: another loss,
-        shapes that differ, nothing to count, a target without variance, NaN.
+        shapes that differ, nothing to count, a target without variance or with NaN. A NaN
+        prediction has a NaN r2.
         Of more than `METRIC_ELEMENTS` numbers an evenly spread part is taken.
     """
     try:
@@ -367,7 +368,6 @@ def _r2(prediction: Tensor, target: Tensor) -> tuple[str, float] | None:
     target, prediction = target.double(), prediction.double()
     spread = float((target - target.mean(dim=0, keepdim=True)).square().sum())
     missed = float((target - prediction).square().sum())
-    # Written so that a NaN spread says None too.
-    if not spread > 0 or missed != missed:
+    if not spread > 0:  # a NaN target has no spread either
         return None
     return "r2", 1 - missed / spread

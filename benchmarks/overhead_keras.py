@@ -3,7 +3,7 @@
     KERAS_BACKEND=jax python benchmarks/overhead_keras.py keras-cnn
     KERAS_BACKEND=torch python benchmarks/overhead_keras.py keras-cnn
 
-Each copy runs its `fit` in a thread of its own, which waits for its turn at every epoch of 40
+Each copy runs its `fit` in a thread of its own, which waits for its turn at every epoch of 20
 steps; so a step of the harness, and `bare ms`, is an epoch. The first one is the dense start.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from overhead import Case, case, main
 
-STEPS = 40  # two of them are probed
+STEPS = 20  # one of them is probed
 
 
 class Turns:
@@ -132,5 +132,5 @@ def _mlp() -> Any:
 
 
 if __name__ == "__main__":
-    sys.argv[1:1] = ["--steps", "1", "--warm", "1", "--rounds", "10"]
+    sys.argv[1:1] = ["--steps", "1", "--warm", "1", "--rounds", "6"]
     main()

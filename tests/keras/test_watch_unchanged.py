@@ -54,5 +54,6 @@ def test_watched_run_equals_bare_run(backend, name):
     assert found["saved"]
     assert found["left"] == []
     assert found["notes"] == []
-    assert found["probed"] > 21, "the dense start only: plain steps were never compared"
-    assert found["plain"] > 0
+    # Both kinds of step were compared; on JAX a ragged batch is left to the next step.
+    assert found["probed"] > 10
+    assert found["plain"] > 3

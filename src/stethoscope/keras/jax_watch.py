@@ -180,7 +180,11 @@ class JaxWatch(Watch):
         if window is None or self.scans_left <= 0:
             return
         losses = [self.read(one.values)[0] for one in pending]
-        if np.isfinite(losses).all() and bool(all_finite(self._last[0])):
+        weights = list(self._last[0])
+        if any(weight.is_deleted() for weight in weights):
+            # A validation took the state over, and gave it back to the variables.
+            weights = [variable.value for variable in self.model.trainable_variables]
+        if np.isfinite(losses).all() and bool(all_finite(weights)):
             return
         state = window.state
         for step, batch in window.batches:

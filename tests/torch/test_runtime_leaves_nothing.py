@@ -62,7 +62,9 @@ def snapshots(steps: int = 4) -> list[Any]:
         found.append(saved(model.fc))
         optimizer.step()
         found.append(sorted(vars(model.fc)))
-        found.append([len(h) for m in model.modules() for h in (m._forward_hooks, m._forward_pre_hooks)])
+        found.append(
+            [len(h) for m in model.modules() for h in (m._forward_hooks, m._forward_pre_hooks)]
+        )
         found.append(len(optimizer._optimizer_step_pre_hooks))
         optimizer.zero_grad()
     return found

@@ -22,9 +22,7 @@ def compare(tensor: torch.Tensor, **options: object) -> None:
     values = tensor.detach().double().numpy()
     expected, got = stats.describe(values, **options), describe(tensor, **options)
     for stat in EXACT:
-        np.testing.assert_array_equal(
-            got[POSITION[stat]], expected[POSITION[stat]], err_msg=stat
-        )
+        np.testing.assert_array_equal(got[POSITION[stat]], expected[POSITION[stat]], err_msg=stat)
     finite = values[np.isfinite(values)]
     scale = float(np.abs(finite).max()) if finite.size else 1.0
     for stat in (Stat.MEAN, Stat.STD, Stat.NORM, Stat.SAMPLE_STD):

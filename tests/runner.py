@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import nn
@@ -19,11 +22,19 @@ ACTIVATIONS = {
 }
 
 
-def run(example: Example, **settings: object) -> Report:
-    """Trains the example and returns the report on it."""
+def run(example: Example, names: Sequence[str] = (), **settings: object) -> Report:
+    """Trains the example and returns the report on it.
+
+    Args:
+        example: What to train.
+        names: What the layers are called, instead of "0", "1", ...
+        settings: Of `stethoscope.watch`.
+    """
     torch.manual_seed(example.seed)
     inputs, targets = data(example)
     model = network(example, inputs.shape[1])
+    if names:
+        model = nn.Sequential(OrderedDict(zip(names, model, strict=False)))
     kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
     optimizer = kinds[example.optimizer](model.parameters(), lr=example.learning_rate)
     order = np.random.default_rng(example.seed)

@@ -29,7 +29,7 @@ guard = keras.Sequential(
         layers.Dense(8, kernel_initializer=small),
         layers.Activation("relu"),
         layers.Dense(1, kernel_initializer=small),
-        layers.Activation("relu"),
+        layers.ReLU(),
     ]
 )
 guard.compile(optimizer="adam", loss="binary_crossentropy", metrics=["accuracy"])

@@ -26,7 +26,7 @@ eye = keras.Sequential(
         layers.ReLU(),
         layers.Dropout(0.5),
         layers.Dense(10),
-        layers.ReLU(),
+        layers.Activation("relu"),
     ]
 )
 eye.compile("adam", "categorical_crossentropy", metrics=["accuracy"])

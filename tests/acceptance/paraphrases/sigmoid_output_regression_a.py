@@ -14,7 +14,7 @@ curve = keras.Sequential(
     [
         layers.Input((1,)),
         layers.Dense(8),
-        layers.Activation("sigmoid"),
+        layers.Activation(keras.activations.sigmoid),
         layers.Dense(1),
         layers.Activation("sigmoid"),
     ]

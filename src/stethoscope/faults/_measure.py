@@ -90,11 +90,13 @@ class Measurements:
 
     @staticmethod
     def _is_nonfinite(row: Row) -> bool:
-        trained = (Stage.LOSS, Stage.OUTPUT_GRAD, Stage.WEIGHT_GRAD, Stage.UPDATE, Stage.WEIGHT)
         for event in row.events:
-            if event.kind == "nonfinite" and event.payload.get("phase", "train") == "train":
+            ours = event.kind == "nonfinite" and event.payload.get("phase", "train") == "train"
+            if ours and event.payload.get("stage") != Stage.METRIC:
                 return True
-        for stage in trained[1:] if row.probed else ():
+        # The gradient of an output is left out: under a loss scaler it may overflow in a step that
+        # is then skipped.
+        for stage in (Stage.WEIGHT_GRAD, Stage.UPDATE, Stage.WEIGHT) if row.probed else ():
             for slot, count in row.each(stage, Stat.NAN_COUNT):
                 if count + row.get(slot, Stat.INF_COUNT) > 0:
                     return True

@@ -9,7 +9,10 @@ from stethoscope.program import DataSpec, LayerSpec, LossSpec, Program
 from stethoscope.rules._base import activation_place, loss_place
 from stethoscope.rules._baseline import target_of
 from stethoscope.types import Place
-from stethoscope.vocabulary import LayerKind
+from stethoscope.vocabulary import AFFINE, PASS_THROUGH, LayerKind
+
+_DECIDING = (*AFFINE, LayerKind.ACTIVATION, LayerKind.RECURRENT)
+"""Kinds whose activation says what range the output has; a sum or a custom layer says nothing."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,14 +53,15 @@ def heads(program: Program) -> Iterator[Head]:
         target = target_of(program, loss)
         if len(program.targets) == len(program.losses):
             target = program.targets[index]
-        activation = layer.activation if layer is not None else None
+        known = layer is not None and layer.kind in _DECIDING
+        activation = layer.activation if layer is not None and known else None
         yield Head(index, loss, layer, activation, target, _units(loss, layer))
 
 
 def _acting(program: Program, layer: LayerSpec | None) -> LayerSpec | None:
-    """The layer that decides the values: a reshape or dropout at the end hands them on."""
+    """The layer that decides the range: what comes behind it hands values on, or averages them."""
     seen: set[str] = set()
-    while layer is not None and layer.kind in (LayerKind.RESHAPE, LayerKind.DROPOUT):
+    while layer is not None and layer.kind in PASS_THROUGH:
         before = program.predecessors(layer.path)
         if len(before) != 1 or layer.path in seen or not before[0]:
             return layer

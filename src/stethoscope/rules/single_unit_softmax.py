@@ -13,7 +13,7 @@ from stethoscope.types import Evidence, Symptom, SymptomClass
 class SingleUnitSoftmax(ProgramRule):
     """Softmax is applied over an axis of length 1.
 
-    What it detects: a layer whose activation is softmax and whose softmax axis has one entry.
+    What it detects: an output whose activation is softmax and whose softmax axis has one entry.
 
     Why it is bad: softmax of one number is 1 whatever the number is; the output is constant and
     every gradient upstream is exactly 0.
@@ -21,8 +21,8 @@ class SingleUnitSoftmax(ProgramRule):
     How to fix: use a sigmoid for a binary target, no activation for a real-valued one, or one
     unit per class.
 
-    False alarms: attention over a sequence of length 1; only layers and calls whose last axis is
-    the units are read.
+    False alarms: attention over one position, or a gate over one expert, inside a model: only
+    outputs are read.
 
     References: DeepDiagnosis (ICSE'22), motivating example; NeuraLint.
     """
@@ -41,12 +41,9 @@ class SingleUnitSoftmax(ProgramRule):
 
     def inspect(self, program: Program) -> Iterable[Symptom]:
         """One symptom a layer."""
-        outputs = {spec.path for spec in program.output_layers()}
-        for spec in program.layers:
+        for spec in program.output_layers() or program.layers[-1:]:
             if spec.activation not in ("softmax", "log_softmax") or _width(spec) != 1:
                 continue
-            if spec.path not in outputs and len(spec.output_shape or ()) > 2:
-                continue  # attention inside a model may legitimately see one position
             evidence = [Evidence(f"units of {spec.path} under softmax", 1, 2, "<")]
             yield self.symptom(
                 activation_place(program, spec.path),

@@ -159,16 +159,16 @@ class UpdateTooSmall(UpdateRatio):
 
 
 class ZeroRate(Rule):
-    """The learning rate is exactly 0.
+    """The learning rate is 0 from the start.
 
-    What it detects: a learning rate of 0 on 10 steps in a row, from the first step on or after it
-    was larger.
+    What it detects: every parameter group has a learning rate of exactly 0 on the first 10 steps.
 
     Why it is bad: nothing is learned.
 
-    How to fix: set a rate; check what the schedule does at this step.
+    How to fix: set a rate; check what the schedule gives at its first steps.
 
-    False alarms: the first step of a linear warm-up is 0; ten in a row are not.
+    False alarms: the first step of a linear warm-up is 0, ten are not; a group that is frozen by a
+    rate of 0 is fine as long as another one learns; a schedule may end at 0.
 
     References: the schedule mistakes in PyTorch's and Keras's forums.
     """
@@ -182,19 +182,21 @@ class ZeroRate(Rule):
     streak = 10
 
     def start(self, program: Program) -> Any:
-        return {"count": 0, "told": False}
+        return {"count": 0, "over": False}
 
     def update(self, state: Any, row: Row) -> tuple[Any, list[Symptom]]:
-        rate = row.scalar(Stage.HYPER, param="learning_rate")
-        if state["told"] or math.isnan(rate):
+        if state["over"]:
             return state, []
-        state["count"] = state["count"] + 1 if rate == 0 else 0
-        if state["count"] < self.streak:
+        rates = [v for slot, v in row.each(Stage.HYPER) if slot.param.startswith("learning_rate")]
+        if not rates:
             return state, []
-        state["told"] = True
+        state["count"] += 1
+        state["over"] = any(rates) or state["count"] == self.streak
+        if any(rates) or state["count"] < self.streak:
+            return state, []
         place = at_moment(optimizer_place(row.program), row)
         evidence = [Evidence("learning rate", 0.0, 0.0, "=")]
-        message = f"The learning rate has been 0 for {self.streak} steps."
+        message = f"The learning rate is 0 on all of the first {self.streak} steps."
         return state, [self.symptom(place, evidence, message)]
 
 

@@ -66,6 +66,7 @@ class Stethoscope(keras.callbacks.Callback):  # type: ignore[misc]
             self._fits.session.notes.append(text)
             self._fits.session.tell(text)
             return
+        self._fit.watch.aborted = self._end
         held = _callback_list(frame)
         if held is not None:
             # An exception ends `fit` without `on_train_end`; its list of callbacks goes with it.

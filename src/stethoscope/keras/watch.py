@@ -86,6 +86,7 @@ class Watch(abc.ABC):
         self.epoch = first_epoch
         self.batch = 0
         self.active = True
+        self.aborted: Callable[[], None] | None = None  # called when a step raised
         self.learn: Callable[[], None] | None = None  # describes again what the first step built
         self.scans_left = MAX_SCANS
         self._meters: Meters | None = None
@@ -118,6 +119,8 @@ class Watch(abc.ABC):
             except BaseException as error:
                 if type(error).__name__ not in END_OF_DATA:
                     self.stop()  # `fit` ends without `on_train_end`
+                    if self.aborted is not None:
+                        self.aborted()
                 raise
 
         self._original, self._shadow = current, train_function

@@ -54,8 +54,15 @@ STEPS = np.arange(600)
             3.0 - STEPS / 1000 + 0.01 * NOISE[:600], State.UNKNOWN, id="above-and-falling-fast"
         ),
         pytest.param(
+            3.5 + 12 * np.exp(-STEPS[:45] / 8) + 0.5 * NOISE[:45],
+            State.UNKNOWN,
+            id="just-come-down",
+        ),
+        pytest.param(
             9.0 - STEPS * 1e-5 + 1e-4 * NOISE[:600], State.HARMED, id="above-and-falling-too-slowly"
         ),
+        pytest.param(BASELINE + 0.1 * NOISE[:60], State.UNKNOWN, id="flat-but-for-too-short"),
+        pytest.param(np.full(60, BASELINE), State.HARMED, id="constant-at-the-baseline"),
         pytest.param(np.full(20, 7.67), State.UNKNOWN, id="too-few-steps"),
         pytest.param(np.full(0, 7.67), State.UNKNOWN, id="no-loss"),
     ],

@@ -52,7 +52,7 @@ def test_rate_that_is_too_low_gets_one_that_learns(factor, tmp_path):
 
 @pytest.mark.parametrize("factor", [100.0, 300.0])
 def test_features_that_are_too_large_get_their_own_scale(factor, tmp_path):
-    broken = Example(input_scale=factor, learning_rate=0.3)
+    broken = Example(input_scale=factor, learning_rate=0.3, steps=400)
     report = run(broken, trace_dir=str(tmp_path))
     assert accused(report)[0] == "unscaled-input"
     change = report.diagnoses[0].fixes[0].change

@@ -15,6 +15,7 @@ from stethoscope.rules.loss_course import least_steps
 MARGIN = 0.02  # a model that uses its input is 2 % better than one that does not
 FALL = 0.05  # without a baseline: a fall by a twentieth is no rounding
 NO_CRITERION = "no learning criterion applies to this loss"
+SURE = 300  # steps by which a network that learns has left its first loss, with room to spare
 SLOW = 10.0  # at its present slope it would need ten times the run so far to reach the baseline
 
 
@@ -28,10 +29,17 @@ class State(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Harm:
-    """The answer, with the reason in one sentence."""
+    """The answer, with the reason in one sentence.
+
+    Attributes:
+        state: The answer.
+        reason: Why.
+        enough: Whether there were enough steps to judge at all.
+    """
 
     state: State
     reason: str
+    enough: bool = True
 
 
 def judge(program: Program, measured: Measurements) -> Harm:
@@ -40,9 +48,10 @@ def judge(program: Program, measured: Measurements) -> Harm:
         return Harm(State.HARMED, f"numbers became non-finite at step {measured.nonfinite_step}")
     series, least = measured.loss, least_steps(program)
     if series.count == 0:
-        return Harm(State.UNKNOWN, "no training loss was seen")
+        return Harm(State.UNKNOWN, "no training loss was seen", enough=False)
     if series.count < least:
-        return Harm(State.UNKNOWN, f"only {series.count} steps were seen; {least} are needed")
+        reason = f"only {series.count} steps were seen; {least} are needed"
+        return Harm(State.UNKNOWN, reason, enough=False)
     known = trivial_loss(program)
     harm = _without_baseline(series) if known is None else _against(*known, series)
     if harm.state is State.HARMED and len(program.optimizers) > 1:
@@ -60,8 +69,15 @@ def _against(baseline: float, words: str, series: Series) -> Harm:
     slope, clear = series.trend()
     falling = slope < 0 and clear < -CLEAR
     patience = 1.0 if level > series.start() else SLOW  # worse than at the start: soon, or never
-    if falling and level + slope * patience * series.count < baseline - slack:
+    if falling and level + slope * patience * max(series.count, SURE) < baseline - slack:
         return Harm(State.UNKNOWN, f"the loss is {level:.4g} and still falling")
+    # Not seen to fall is not seen to stay: the steepest fall that the noise allows decides, up to
+    # `SURE` steps for a loss at the baseline, and longer for one that is still coming down to it.
+    above = level > baseline + slack and level + 3 * error < series.early[0]
+    horizon = max(SURE - series.count, series.count if above else 0)
+    steepest = slope - 2 * abs(slope / clear) if clear else slope
+    if level + steepest * horizon < baseline - slack:
+        return Harm(State.UNKNOWN, f"after {series.count} steps the loss may still be falling")
     if level > baseline - slack:
         return Harm(
             State.HARMED,

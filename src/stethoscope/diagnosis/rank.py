@@ -78,5 +78,6 @@ def _severity(suspect: Suspect, harm: Harm, *, first: bool) -> Severity:
     if suspect.kind is SymptomClass.CONTRADICTION:
         return Severity.ERROR if harmed else Severity.WARNING
     if not harmed:
-        return Severity.NOTE
+        judged = harm.state is State.UNKNOWN and harm.enough
+        return Severity.WARNING if suspect.counter and judged else Severity.NOTE
     return Severity.ERROR if first or suspect.confidence >= 0.5 else Severity.WARNING

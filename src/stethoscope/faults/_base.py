@@ -50,6 +50,8 @@ class Suspect:
         fixes: Best first.
         why: Questions and answers.
         fatal: The arithmetic forbids learning: an ERROR without waiting for harm.
+        counter: The run gave a figure against it (off by a factor): a WARNING while it is unknown
+            whether the run learns.
     """
 
     fault: str
@@ -62,6 +64,7 @@ class Suspect:
     fixes: tuple[Fix, ...]
     why: tuple[tuple[str, str], ...]
     fatal: bool = False
+    counter: bool = False
 
     @property
     def first_seen(self) -> int:
@@ -107,6 +110,7 @@ class Fault(ABC):
         fixes: Sequence[Fix],
         why: Sequence[tuple[str, str]] = (),
         fatal: bool = False,
+        counter: bool = False,
         kind: SymptomClass | None = None,
     ) -> Suspect:
         """A suspect of this fault; place and words are its first symptom's by default."""
@@ -122,6 +126,7 @@ class Fault(ABC):
             fixes=tuple(fixes),
             why=tuple(why),
             fatal=fatal,
+            counter=counter,
         )
 
 

@@ -20,6 +20,7 @@ from stethoscope.rules._base import optimizer_place
 from stethoscope.types import Fix, Place, SymptomClass
 
 GOOD_RATIO = 1e-2  # first steps of runs that learn well: swept over rates, the best ones are here
+FAR_OFF = 0.1  # beyond the bound of the rule by a factor of ten: a figure against the rate
 TOO_LARGE = 0.1  # as in the rule `update-ratio-too-large`
 LEAST_CUT = 3.0  # a rate that blew up is at least this factor too high
 
@@ -77,6 +78,7 @@ class LearningRateTooHigh(Fault):
             confidence=min(sure, 0.95),
             fixes=[lower_rate(findings)],
             why=why,
+            counter=bool(too_large) and ratio * FAR_OFF > TOO_LARGE,
             kind=SymptomClass.SUSPICION,
         )
 
@@ -109,7 +111,8 @@ class LearningRateTooLow(Fault):
                 f"by about {GOOD_RATIO:g} of their size)",
             )
             why = [("How far does one step move a kernel?", f"{first[1]:.2g} of its size")]
-            yield self.suspect([symptom], confidence=0.8, fixes=[fix], why=why)
+            far_off = first[1] < FAR_OFF * float(symptom.evidence[0].bound)
+            yield self.suspect([symptom], confidence=0.8, fixes=[fix], why=why, counter=far_off)
 
 
 class LearningRateZero(Fault):

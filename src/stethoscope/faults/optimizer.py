@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from stethoscope.faults._base import NO_LEARNING, Fault, Findings, Suspect, set_to
 from stethoscope.rules._base import optimizer_place
 
+LEAST_STEPS = 300  # a last resort: only when there was time for everything else to show
 _PLAIN = ("sgd", "adagrad", "adadelta", "rprop", "asgd")
 
 
@@ -26,7 +27,7 @@ class UnsuitableOptimizer(Fault):
         if not symptoms or not findings.program.optimizers:
             return
         spec = findings.program.optimizers[0]
-        if spec.name not in _PLAIN:
+        if spec.name not in _PLAIN or findings.measured.loss.count < LEAST_STEPS:
             return
         place = optimizer_place(findings.program, "name")
         fix = set_to(

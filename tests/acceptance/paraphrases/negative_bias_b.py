@@ -20,8 +20,8 @@ torch.manual_seed(80)
 spots = torch.rand(1000, 6)
 depth = (spots[:, :1] - spots[:, 1:2]) ** 2 * 10
 valley = Valley(64)
-opt = torch.optim.Adam(valley.parameters(), lr=1e-3)
-for lap in range(6):
+opt = torch.optim.Adam(valley.parameters(), lr=1e-2)
+for lap in range(16):
     for pick in torch.randperm(1000).split(40):
         miss = nn.functional.mse_loss(valley(spots[pick]), depth[pick])
         opt.zero_grad()

@@ -48,7 +48,8 @@ def rank(suspects: Iterable[Suspect], symptoms: tuple[Symptom, ...], harm: Harm)
 
 
 def _order(suspect: Suspect) -> tuple[int, float, int, int]:
-    tier = 0 if suspect.fatal else 1 if suspect.kind is SymptomClass.CONTRADICTION else 2
+    certain = suspect.kind is SymptomClass.CONTRADICTION
+    tier = 2 - certain - (certain and suspect.fatal)
     event = suspect.kind is SymptomClass.EVENT and suspect.place.kind is PlaceKind.DATA
     stage = suspect.place.stage or Stage.HYPER
     return (0 if event else tier, -suspect.confidence, suspect.first_seen, stage.position)

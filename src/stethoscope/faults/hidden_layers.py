@@ -115,7 +115,9 @@ class DyingRelu(Fault):
             ("Do the units of the layer respond to any sample?", f"no: {symptom.message}"),
             ("Did they at the first step?", "yes" if alive else "no"),
         ]
-        yield self.suspect([symptom, *others], confidence=sure, fixes=[fix], why=why)
+        yield self.suspect(
+            [symptom, *others], confidence=sure, fixes=[fix], why=why, fatal=_shut(findings)
+        )
 
 
 class BadInitialization(Fault):
@@ -136,14 +138,20 @@ class BadInitialization(Fault):
                 continue
             fix = _initializer(spec, symptom.place.param or "", symptom.place)
             why = [("Did the weights start at a usual scale?", f"no: {symptom.message}")]
-            dead = [
+            acting = findings.program.activation_after(spec.path)
+            paths = {spec.path} | ({acting[1].path} if acting else set())
+            stuck = [
                 s
                 for s in findings.of("dead-units", "saturated-activation")
-                if s.place.layer == symptom.place.layer
+                if s.place.layer in paths
             ]
-            sure = 0.9 if dead else POSSIBLE + 0.1
-            shown = [symptom, *dead]
-            yield self.suspect(shown, confidence=sure, fixes=[fix], why=why)
+            yield self.suspect(
+                [symptom, *stuck],
+                confidence=0.9 if stuck else POSSIBLE + 0.1,
+                fixes=[fix],
+                why=why,
+                fatal=bool(stuck) and _shut(findings),
+            )
 
 
 class SoftmaxAxis(Fault):
@@ -197,6 +205,15 @@ class TinyBatchNorm(Fault):
                 "batches of at least 16 samples", Change(Op.SET, "fit.batch_size", 16, source)
             )
             yield self.suspect([symptom], confidence=POSSIBLE + 0.1, fixes=[fix])
+
+
+def _shut(findings: Findings) -> bool:
+    """Whether a whole layer is dead and the output no longer depends on the input.
+
+    Nothing upstream of the layer gets a gradient then: the arithmetic forbids learning.
+    """
+    entire = [s for s in findings.of("dead-units") if float(s.evidence[0].value) == 1.0]
+    return bool(entire) and bool(findings.of("collapsed-output"))
 
 
 def _order(findings: Findings, path: str | None) -> int:

@@ -64,7 +64,7 @@ def test_features_that_are_too_large_get_their_own_scale(factor, tmp_path):
 
 
 def test_divided_class_ids_are_multiplied_back(tmp_path):
-    from stethoscope.faults.labels import _repair
+    from stethoscope.faults.label_encoding import _repair
     from stethoscope.program import DataSpec
 
     target = DataSpec(min=0.0, max=9 / 255, integer_valued=False, distinct=10, shape=())

@@ -9,8 +9,8 @@ import math
 from stethoscope.faults._measure import Measurements
 from stethoscope.program import Program
 from stethoscope.rules._baseline import trivial_loss
+from stethoscope.rules._course import least_steps
 from stethoscope.rules._series import CLEAR, Series
-from stethoscope.rules.loss_course import least_steps
 
 MARGIN = 0.02  # a model that uses its input is 2 % better than one that does not
 FALL = 0.05  # without a baseline: a fall by a twentieth is no rounding

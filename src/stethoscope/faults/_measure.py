@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from stethoscope.rules._series import Series
-from stethoscope.rules.updates import update_ratios
+from stethoscope.rules._updates import update_ratios
 from stethoscope.stats import POSITION, FloatArray
 from stethoscope.trace import Row, RowKind
 from stethoscope.types import Phase, Slot, Stage, Stat

@@ -1,39 +1,16 @@
-"""Targets that the last activation cannot give."""
+"""Targets lie outside what the last activation can give."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from stethoscope.example import REGRESSOR, Example
-from stethoscope.program import DataSpec, Program
+from stethoscope.program import Program
 from stethoscope.rules._base import ProgramRule
 from stethoscope.rules._output import Head, heads
+from stethoscope.rules._range import needed_range, unreachable_share
 from stethoscope.types import Evidence, Symptom, SymptomClass
 from stethoscope.vocabulary import ACTIVATIONS, Expects, TargetKind
-
-
-def _needed(head: Head) -> tuple[float, float, str] | None:
-    """The range that the output must be able to reach, and whose range that is."""
-    if head.loss.expects is Expects.VALUES and head.target is not None:
-        if head.loss.target_kind is not TargetKind.REAL:
-            return None
-        if head.target.min is None or head.target.max is None:
-            return None
-        return head.target.min, head.target.max, "targets"
-    return None
-
-
-def _unreachable(target: DataSpec, low: float, high: float) -> float:
-    """A lower bound on the share of targets outside [low, high], from mean, range and spread.
-
-    With the mean itself outside, the share follows from the extreme value: if a share s lies
-    outside, the mean of the rest is at most `high`, so s >= (mean - high) / (max - high).
-    """
-    if target.mean is None or target.min is None or target.max is None:
-        return 0.0
-    above = (target.mean - high) / (target.max - high) if target.max > high else 0.0
-    below = (low - target.mean) / (low - target.min) if target.min < low else 0.0
-    return max(above, below, 0.0)
 
 
 class OutputRange(ProgramRule):
@@ -78,10 +55,10 @@ class OutputRange(ProgramRule):
             if facts is None or head.activation == "linear":
                 continue
             where = head.layer.path if head.layer else "the output"
-            needed = _needed(head)
+            needed = needed_range(head)
             if needed is not None and head.target is not None:
                 low, high, _ = needed
-                share = _unreachable(head.target, facts.low, facts.high)
+                share = unreachable_share(head.target, facts.low, facts.high)
                 if share <= 0:
                     continue
                 evidence = [
@@ -125,61 +102,3 @@ class OutputRange(ProgramRule):
         binary = head.loss.target_kind is TargetKind.BINARY
         probabilities = head.loss.expects is Expects.PROBABILITIES
         return binary and probabilities and (facts.low < 0 or facts.high > 1)
-
-
-class OutputRangeTouched(ProgramRule):
-    """Some targets lie outside what the last activation can give.
-
-    What it detects: the smallest or largest target is outside the range of the last activation,
-    while their mean is inside.
-
-    Why it is bad: those targets can never be met; their error is a floor of the loss.
-
-    How to fix: as for `output-range`.
-
-    False alarms: outliers and noise around the end of a range are fine: a suspicion.
-
-    References: TheDeepChecker; DeepLocalize benchmark, post 48251943.
-    """
-
-    code = "S006"
-    name = "output-range-touched"
-    kind = SymptomClass.SUSPICION
-    healthy = REGRESSOR
-    faulty = Example(
-        data="real",
-        outputs=1,
-        loss="mse",
-        from_logits=False,
-        learning_rate=0.05,
-        output_activation="relu",
-        target_offset=0.1,
-    )
-
-    def inspect(self, program: Program) -> Iterable[Symptom]:
-        """One symptom a loss."""
-        for head in heads(program):
-            facts = ACTIVATIONS.get(head.activation or "")
-            needed = _needed(head)
-            if facts is None or needed is None or head.target is None:
-                continue
-            low, high, _ = needed
-            slack = 0.01 * (head.target.std or 0.0)  # rounding at the end of a range is no miss
-            outside = low < facts.low - slack or high > facts.high + slack
-            if not outside or _unreachable(head.target, facts.low, facts.high) > 0:
-                continue
-            where = head.layer.path if head.layer else "the output"
-            evidence = [
-                Evidence(
-                    "range of the targets",
-                    f"{low:.4g}..{high:.4g}",
-                    f"{facts.low:g}..{facts.high:g}",
-                    "!=",
-                )
-            ]
-            yield self.symptom(
-                head.place(program),
-                evidence,
-                f"{where} ends in {head.activation}, giving {facts.low:g}..{facts.high:g}, but "
-                f"some targets are outside ({low:.4g} to {high:.4g}).",
-            )

@@ -1,0 +1,57 @@
+"""A learning rate that is too high, too low or 0."""
+
+from __future__ import annotations
+
+import math
+
+from stethoscope.faults._base import (
+    Findings,
+    set_to,
+)
+from stethoscope.types import Fix
+
+GOOD_RATIO = 1e-2  # first steps of runs that learn well: swept over rates, the best ones are here
+
+
+FAR_OFF = 0.1  # beyond the bound of the rule by a factor of ten: a figure against the rate
+
+
+LEAST_CUT = 3.0  # a rate that blew up is at least this factor too high
+
+
+def lower_rate(findings: Findings) -> Fix:
+    """A rate with which the steps are of a usual size, from the run's own first steps."""
+    spec = findings.program.optimizers[0]
+    now = findings.measured.rates[0]
+    rate = two_digits(min(stable_rate(findings), now / LEAST_CUT))
+    return set_to(
+        "optimizer.learning_rate",
+        rate,
+        spec.rate_source or spec.source,
+        f"learning_rate {now:.4g} -> {rate:g} (from the size of the first steps)",
+    )
+
+
+def stable_rate(findings: Findings) -> float:
+    """The learning rate that brings the first step of the fastest kernel to `GOOD_RATIO`.
+
+    The first gradient does not depend on the rate, so the ratio is exactly proportional to it.
+    Where the targets are large, the weights have to grow until the output is as large, each of
+    the n kernels by the n-th root; the step is held against the weight that it leads to.
+    """
+    first = findings.measured.first_ratio()
+    if first is None or not first[1] > 0:
+        return findings.measured.rates[0] / LEAST_CUT
+    growth = 1.0
+    targets = findings.program.targets
+    if findings.of("unscaled-target") and len(targets) == 1:
+        size = math.hypot(targets[0].mean or 0.0, targets[0].std or 0.0)
+        growth = max(size, 1.0) ** (1 / len(findings.measured.ratios))
+    return findings.measured.rates[0] * GOOD_RATIO * growth / first[1]
+
+
+def two_digits(value: float) -> float:
+    """Two significant digits: what a person would type."""
+    if value == 0 or not math.isfinite(value):
+        return value
+    return float(f"{value:.1e}")

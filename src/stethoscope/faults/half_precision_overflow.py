@@ -1,0 +1,35 @@
+"""A number is beyond what float16 holds (65,504)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stethoscope.faults._base import BLOW_UP, NO_LEARNING, Fault, Findings, Suspect
+from stethoscope.faults._numerics import earliest
+from stethoscope.types import Change, Fix, Op
+
+_HALF = ("float16", "half")
+
+
+class HalfPrecisionOverflow(Fault):
+    """A number is beyond what float16 holds (65,504)."""
+
+    name = "half-precision-overflow"
+    group = "numerics"
+    shown_by = frozenset({"nonfinite-activation", "nonfinite-loss", "nonfinite-gradient"})
+    effects = BLOW_UP | NO_LEARNING
+
+    def consider(self, findings: Findings) -> Iterable[Suspect]:
+        symptom = earliest(findings)
+        if symptom is None:
+            return
+        dtypes = [data.dtype or "" for data in findings.program.inputs]
+        dtypes += [str(s.config.get("dtype", "")) for s in findings.program.layers]
+        if not any(half in dtype for dtype in dtypes for half in _HALF):
+            return
+        if any("bfloat16" in dtype for dtype in dtypes):
+            return
+        change = Change(Op.SET, "fit.precision", "bfloat16", symptom.place.source)
+        fix = Fix("bfloat16 instead of float16, or a loss scaler", change)
+        why = [("Which type are the numbers?", "float16, which ends at 65,504")]
+        yield self.suspect([symptom], confidence=0.8, fixes=[fix], why=why)

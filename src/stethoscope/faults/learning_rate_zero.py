@@ -1,0 +1,36 @@
+"""The learning rate is 0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stethoscope.faults._base import (
+    NO_GRADIENT,
+    NO_LEARNING,
+    Fault,
+    Findings,
+    Suspect,
+    set_to,
+)
+
+
+class LearningRateZero(Fault):
+    """The learning rate is 0."""
+
+    name = "learning-rate-zero"
+    group = "hyper-parameters"
+    shown_by = frozenset({"zero-learning-rate"})
+    effects = NO_LEARNING | NO_GRADIENT
+
+    def consider(self, findings: Findings) -> Iterable[Suspect]:
+        for symptom in findings.of("zero-learning-rate"):
+            spec = findings.program.optimizers[0] if findings.program.optimizers else None
+            adaptive = spec is not None and spec.name.startswith(("adam", "nadam", "rmsprop"))
+            rate = 1e-3 if adaptive else 1e-2
+            fix = set_to(
+                "optimizer.learning_rate",
+                rate,
+                symptom.place.source,
+                f"learning_rate 0 -> {rate:g}, and look at what the schedule gives here",
+            )
+            yield self.suspect([symptom], confidence=0.99, fixes=[fix], fatal=True)

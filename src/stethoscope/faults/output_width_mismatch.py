@@ -1,0 +1,38 @@
+"""The output has too few units for the classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stethoscope.faults._base import (
+    CERTAIN,
+    Fault,
+    Findings,
+    Suspect,
+)
+from stethoscope.faults._head import fitting
+from stethoscope.faults._output_layer import EFFECTS, head_at, widen
+
+
+class OutputWidthMismatch(Fault):
+    """The output has too few units for the classes."""
+
+    name = "output-width-mismatch"
+    group = "structure"
+    shown_by = frozenset({"output-width"})
+    effects = EFFECTS
+
+    def consider(self, findings: Findings) -> Iterable[Suspect]:
+        for symptom in findings.of("output-width"):
+            head = head_at(findings, symptom)
+            fit = fitting(head) if head else None
+            if head is None or fit is None or fit.units is None:
+                continue
+            why = [("Is there a unit for each class?", f"no: {symptom.message}")]
+            yield self.suspect(
+                [symptom],
+                confidence=CERTAIN,
+                fixes=[widen(findings, head, fit)],
+                why=why,
+                fatal=True,
+            )

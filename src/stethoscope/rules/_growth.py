@@ -1,0 +1,47 @@
+"""Tensors that grow, or fade, over the run or through the layers."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from stethoscope.program import Program
+from stethoscope.rules._base import Rule, at_moment, layer_place
+from stethoscope.trace import Row
+from stethoscope.types import Evidence, Slot, Stage, Stat, Symptom, SymptomClass
+
+
+class GrowthRule(Rule):
+    """A tensor's largest element against what it was at its first probe, twice in a row."""
+
+    kind = SymptomClass.EVENT
+    stage: ClassVar[Stage]
+    growth: ClassVar[float]
+    large: ClassVar[float]
+    word: ClassVar[str]
+
+    def start(self, program: Program) -> Any:
+        return {"first": {}, "count": {}, "told": False}
+
+    def update(self, state: Any, row: Row) -> tuple[Any, list[Symptom]]:
+        if not row.probed or state["told"]:
+            return state, []
+        worst: tuple[float, Slot, float] | None = None
+        for slot, high in row.each(self.stage, Stat.MAX):
+            size = max(abs(high), abs(row.get(slot, Stat.MIN)))
+            first = state["first"].setdefault(slot, size)
+            grown = size > self.growth * max(first, 1e-30) and size > self.large
+            state["count"][slot] = state["count"].get(slot, 0) + 1 if grown else 0
+            if state["count"][slot] >= 2 and (worst is None or size / first > worst[0]):
+                worst = (size / max(first, 1e-30), slot, size)
+        if worst is None:
+            return state, []
+        state["told"] = True
+        ratio, slot, size = worst
+        name = f"{slot.layer}/{slot.param}".strip("/")
+        evidence = [
+            Evidence(f"{self.word} of {name} over its first value", ratio, self.growth, ">"),
+            Evidence(f"largest {self.word} of {name}", size, self.large, ">"),
+        ]
+        message = f"The {self.word} of {name} grew {ratio:.3g}-fold, to {size:.3g}."
+        place = at_moment(layer_place(row.program, slot.layer, slot.param, slot.stage), row)
+        return state, [self.symptom(place, evidence, message)]

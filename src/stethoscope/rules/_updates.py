@@ -1,0 +1,67 @@
+"""How far the weights move in a step, against how large they are."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+from stethoscope.program import Program
+from stethoscope.rules._base import Rule, at_moment, optimizer_place
+from stethoscope.trace import Row
+from stethoscope.types import Evidence, Slot, Stage, Stat, Symptom, SymptomClass
+
+
+class UpdateRatio(Rule):
+    """Update over weight of the kernel that moves most, on several probed steps in a row."""
+
+    kind = SymptomClass.SUSPICION
+    needs = frozenset({Stage.UPDATE, Stage.WEIGHT})
+    streak: ClassVar[int]
+    bound: ClassVar[float]
+    relation: ClassVar[str]
+    at_once: ClassVar[float] = math.inf
+    from_start: ClassVar[bool] = False
+
+    def start(self, program: Program) -> Any:
+        return {"count": 0, "told": False}
+
+    def update(self, state: Any, row: Row) -> tuple[Any, list[Symptom]]:
+        if not row.probed or state["told"]:
+            return state, []
+        ratios = update_ratios(row)
+        if not ratios:
+            return state, []
+        slot, ratio = max(ratios, key=lambda pair: pair[1])
+        if self.from_start and not self.broken(ratio):
+            state["told"] = True  # it has moved: what rests later has arrived
+            return state, []
+        state["count"] = state["count"] + 1 if self.broken(ratio) else 0
+        if state["count"] < self.streak and not ratio > self.at_once:
+            return state, []
+        state["told"] = True
+        name = f"{slot.layer}/{slot.param}"
+        evidence = [
+            Evidence(f"update of {name} over its weight", ratio, self.bound, self.relation),
+            Evidence("learning rate", row.scalar(Stage.HYPER, param="learning_rate"), "", "="),
+        ]
+        place = at_moment(optimizer_place(row.program), row)
+        message = f"One step changes {name} by {ratio:.2g} of its size."
+        return state, [self.symptom(place, evidence, message)]
+
+    @abstractmethod
+    def broken(self, ratio: float) -> bool:
+        """Whether the ratio of the kernel that moves most breaks the bound."""
+
+
+def update_ratios(row: Row) -> list[tuple[Slot, float]]:
+    """|update| / |weight| of every trained matrix and filter of a probed row."""
+    found = []
+    for slot, norm in row.each(Stage.UPDATE, Stat.NORM):
+        spec = row.program.layer(slot.layer)
+        shape = spec.params.get(slot.param) if spec else None
+        weight = row.get(Slot(slot.layer, slot.param, Stage.WEIGHT), Stat.NORM)
+        if spec is None or shape is None or len(shape) < 2 or not weight > 0:
+            continue
+        found.append((slot, norm / weight))
+    return found

@@ -1,0 +1,67 @@
+"""The model gives the same output for every sample."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from stethoscope.example import REGRESSOR, Example
+from stethoscope.rules._base import StreakRule
+from stethoscope.trace import Row
+from stethoscope.types import Evidence, Slot, Stage, Stat, SymptomClass
+
+
+class CollapsedOutput(StreakRule):
+    """The model gives the same output for every sample.
+
+    What it detects: on 10 probed steps in a row, the standard deviation across the samples of the
+    output is below 1/1000 of what the targets vary by (of the outputs' own scale where the targets
+    are classes).
+
+    Why it is bad: the output does not depend on the input any more.
+
+    How to fix: this is an effect: look for the cause upstream (dead units, a rate too large, an
+    activation that cannot move).
+
+    False alarms: the first steps of a network that starts at 0; batches of one sample are left out.
+
+    References: TheDeepChecker "constant output".
+    """
+
+    code = "F005"
+    name = "collapsed-output"
+    kind = SymptomClass.EVENT
+    needs = frozenset({Stage.OUTPUT})
+    stage = Stage.OUTPUT
+    streak = 10
+    healthy = REGRESSOR
+    faulty = Example(
+        data="binary",
+        outputs=1,
+        loss="binary_crossentropy",
+        from_logits=False,
+        output_activation="softmax",
+    )
+
+    share = 1e-3  # a trained classifier varies by a tenth or more, a fresh one by a hundredth
+
+    def check(self, row: Row, slot: Slot) -> tuple[Sequence[Evidence], str] | None:
+        """Spread across samples of an output layer."""
+        outputs = row.program.output_layers()
+        spec = next((o for o in outputs if o.path == slot.layer), None)
+        if spec is None or (spec.output_shape and spec.output_shape[0] == 1):
+            return None
+        varies = row.get(slot, Stat.SAMPLE_STD)
+        scale = max(abs(row.get(slot, Stat.MIN)), abs(row.get(slot, Stat.MAX)))
+        targets = row.program.targets
+        if len(targets) == 1 and targets[0].std and not targets[0].integer_valued:
+            scale = targets[0].std
+        rows = row.program.inputs[0].batch_shape if row.program.inputs else None
+        if not math.isfinite(varies) or (rows and rows[0] < 2):
+            return None
+        if scale > 0 and varies > self.share * scale:
+            return None
+        evidence = [
+            Evidence(f"spread of {slot.layer} across samples", varies, self.share * scale, "<")
+        ]
+        return evidence, f"The output {slot.layer} is the same for every sample."

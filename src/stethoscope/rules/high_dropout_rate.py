@@ -1,0 +1,49 @@
+"""Dropout removes most of what it gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stethoscope.example import CLASSIFIER, Example
+from stethoscope.program import Program
+from stethoscope.rules._base import ProgramRule, layer_place
+from stethoscope.types import Evidence, Symptom, SymptomClass
+from stethoscope.vocabulary import LayerKind
+
+
+class ExcessiveDropout(ProgramRule):
+    """Dropout removes most of what it gets.
+
+    What it detects: a rate of 0.8 or more.
+
+    Why it is bad: four of five activations are lost at every step; what is left is mostly noise.
+    Often the share to keep was meant.
+
+    How to fix: a rate of 0.2 to 0.5.
+
+    False alarms: dropout on inputs of very wide, redundant models: a suspicion.
+
+    References: UMLAUT (CHI'21); NeuraLint.
+    """
+
+    code = "S014"
+    name = "high-dropout-rate"
+    kind = SymptomClass.SUSPICION
+    healthy = CLASSIFIER
+    faulty = Example(dropout=0.95)
+
+    high = 0.8  # Srivastava et al. 2014 use 0.2 to 0.5; UMLAUT's users confused keep and drop
+
+    def inspect(self, program: Program) -> Iterable[Symptom]:
+        """One symptom a layer."""
+        for spec in program.layers:
+            rate = spec.config.get("rate", spec.config.get("p"))
+            if spec.kind is not LayerKind.DROPOUT or not isinstance(rate, (int, float)):
+                continue
+            if rate >= self.high:
+                evidence = [Evidence(f"rate of {spec.path}", float(rate), self.high, ">")]
+                yield self.symptom(
+                    layer_place(program, spec.path),
+                    evidence,
+                    f"{spec.path} drops {rate:.0%} of what it gets.",
+                )

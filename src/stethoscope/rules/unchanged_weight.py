@@ -1,0 +1,52 @@
+"""A trainable parameter does not change."""
+
+from __future__ import annotations
+
+from stethoscope.example import CLASSIFIER, Example
+from stethoscope.rules._base import StreakRule
+from stethoscope.trace import Row
+from stethoscope.types import Evidence, Slot, Stage, Stat, SymptomClass
+
+
+class UnchangedWeight(StreakRule):
+    """A trainable parameter does not change.
+
+    What it detects: on 5 probed steps in a row, the update of a trainable parameter is exactly 0
+    in every element.
+
+    Why it is bad: that layer does not learn.
+
+    How to fix: look for what stops its gradient (a constant output, dead units, a detached graph)
+    or its update (a learning rate of 0).
+
+    False alarms: rows of an embedding that do not occur stay, but not the whole table; frozen
+    parameters are not trainable and not read. A suspicion.
+
+    References: DeepDiagnosis (ICSE'22) "unchanged weight"; DeepLocalize (ICSE'21).
+    """
+
+    code = "W002"
+    name = "unchanged-weight"
+    kind = SymptomClass.SUSPICION
+    needs = frozenset({Stage.UPDATE})
+    stage = Stage.UPDATE
+    streak = 5
+    healthy = CLASSIFIER
+    faulty = Example(
+        data="binary",
+        outputs=1,
+        loss="binary_crossentropy",
+        from_logits=False,
+        output_activation="softmax",
+    )
+
+    def check(self, row: Row, slot: Slot) -> tuple[list[Evidence], str] | None:
+        """Largest element of one parameter's update."""
+        spec = row.program.layer(slot.layer)
+        if spec is not None and spec.trainable is False:
+            return None
+        low, high = row.get(slot, Stat.MIN), row.get(slot, Stat.MAX)
+        if low != 0 or high != 0:
+            return None
+        name = f"{slot.layer}/{slot.param}"
+        return [Evidence(f"update of {name}", 0.0, 0.0, "=")], f"{name} does not change."

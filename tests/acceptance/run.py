@@ -43,7 +43,7 @@ def run(item: Item) -> dict[str, Any]:
     begun = time.perf_counter()
     try:
         shown = dict(show(item, FOLDER / "work" / item.key.replace("/", "-")))
-    except (RuntimeError, ValueError, OSError, subprocess.TimeoutExpired) as error:
+    except (RuntimeError, ValueError, LookupError, OSError, subprocess.TimeoutExpired) as error:
         shown = {"problems": [f"{type(error).__name__}: {error}"]}
     if not math.isfinite(shown.get("figure", 0.0)):
         shown["figure"] = str(shown["figure"])

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stethoscope.program import ColumnFacts, DataSpec
+from stethoscope.types import SourceRef
 
 MAX_DISTINCT = 1000
 MAX_COLUMNS = 1024
@@ -21,9 +22,13 @@ class DataProfile:
     Args:
         name: Name of the input or target; "" when there is one only.
         shuffled: Whether batches come in random order; None when unknown.
+        source: The call that handed it over; None when it was not seen.
     """
 
-    def __init__(self, name: str = "", shuffled: bool | None = None) -> None:
+    def __init__(
+        self, name: str = "", shuffled: bool | None = None, source: SourceRef | None = None
+    ) -> None:
+        self._source = source
         self._name = name
         self._shuffled = shuffled
         self._rows = self._batches = 0
@@ -87,6 +92,7 @@ class DataProfile:
             batches_seen=self._batches,
             complete=complete,
             shuffled=self._shuffled,
+            source=self._source,
         )
         if self._count == 0:
             return dataclasses.replace(spec, nonfinite_share=1.0 if self._nonfinite else 0.0)

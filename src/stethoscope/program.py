@@ -85,6 +85,7 @@ class DataSpec:
         rows_seen, batches_seen: How much was looked at.
         complete: The whole data set was seen.
         shuffled: Batches come in random order; None when unknown.
+        source: The call that handed it over; None when it was not seen.
     """
 
     name: str = ""
@@ -107,6 +108,7 @@ class DataSpec:
     batches_seen: int = 0
     complete: bool = False
     shuffled: bool | None = None
+    source: SourceRef | None = None
 
     @property
     def believable(self) -> bool:

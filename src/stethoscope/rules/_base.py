@@ -173,6 +173,11 @@ def optimizer_place(program: Program, field: str = "learning_rate") -> Place:
 def data_place(program: Program, role: str, index: int = 0) -> Place:
     """The place of an input or a target; `role` is "input" or "target"."""
     stage = Stage.INPUT if role == "input" else Stage.TARGET
+    specs = program.inputs if role == "input" else program.targets
+    source = specs[index].source if index < len(specs) else None
     return Place(
-        PlaceKind.DATA, stage=stage, path=f"data.{role}[{index}]", source=program.fit.source
+        PlaceKind.DATA,
+        stage=stage,
+        path=f"data.{role}[{index}]",
+        source=source or program.fit.source,
     )

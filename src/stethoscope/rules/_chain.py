@@ -21,13 +21,13 @@ def saturating_chain(program: Program, first: LayerSpec) -> list[LayerSpec]:
         saturates = layer.activation in LONGEST and layer.kind is not LayerKind.RECURRENT
         if saturates and layer.activation == first.activation:
             found.append(layer)
-        elif (
-            not found
-            or layer.kind not in (*AFFINE, *PASS_THROUGH)
-            or saturates
-            or layer.activation not in ("linear", None)
-        ):
+        elif not found or saturates or not _hands_on(layer):
             break
         after = program.successors(layer.path)
         layer = program.layer(after[0]) if len(after) == 1 else None
     return found
+
+
+def _hands_on(layer: LayerSpec) -> bool:
+    """Whether a layer between two activations is linear or hands values on."""
+    return layer.kind in (*AFFINE, *PASS_THROUGH) and layer.activation in ("linear", None)

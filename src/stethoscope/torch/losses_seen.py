@@ -78,7 +78,9 @@ def inputs(step: Step, root: Root, args: Any) -> None:
 
 
 def _profile(profiles: dict[str, DataProfile], name: str, tensor: Tensor) -> None:
-    profile = profiles.setdefault(name, DataProfile(name))
+    if name not in profiles:
+        profiles[name] = DataProfile(name, source=locate.here())
+    profile = profiles[name]
     if profile.batches < PROFILE_BATCHES:
         profile.add(array(tensor), str(tensor.dtype).removeprefix("torch."))
 
@@ -113,7 +115,8 @@ def loss(
         site = root.sites.get(key)
         if site is None:
             spec = describe.loss_spec(func, args, kwargs, output=None, source=source)
-            site = root.sites[key] = LossSite(spec, None, DataProfile(), len(root.sites))
+            profile = DataProfile(source=source)
+            site = root.sites[key] = LossSite(spec, None, profile, len(root.sites))
         root.last_site[place] = site
         _facts(step, root, site, func, args, kwargs, pair)
     site = root.last_site.get(place)
@@ -220,7 +223,8 @@ def _hand_written(step: Step, root: Root, loss: Tensor) -> None:
         if spec is None:
             return
         if site is None:
-            site = root.sites[key] = LossSite(spec, None, DataProfile(), len(root.sites))
+            profile = DataProfile(source=spec.source)
+            site = root.sites[key] = LossSite(spec, None, profile, len(root.sites))
         site.spec = spec
         site.output = keys.get(spec.output or "")
     site.calls += 1

@@ -33,7 +33,7 @@ model = keras.Sequential(
     ]
 )
 model.compile(
-    optimizer=keras.optimizers.SGD(learning_rate=0.1),
+    optimizer=keras.optimizers.SGD(learning_rate=0.02, momentum=0.9),
     loss="sparse_categorical_crossentropy",
     metrics=["accuracy"],
 )

@@ -223,7 +223,8 @@ def _say(
             print(f"stethoscope: cannot write {options.output_file}: {error}", file=sys.stderr)
     form = "text" if options.output_file else options.format
     if config.quiet and form == "text":
-        for report in reports:
+        # while a script ran, each was told the moment it was confirmed
+        for report in reports if options.command == "check" else ():
             for diagnosis in report.diagnoses:
                 if diagnosis.severity is Severity.ERROR:
                     print(f"stethoscope: {one_line(diagnosis)}", file=stream)

@@ -32,8 +32,6 @@ class Config:
         select: Rule codes or prefixes to run; empty means all.
         ignore: Rule codes or prefixes not to run.
         trace_dir: Folder of the traces.
-        intended: What the user means to do and wants checked, not reported
-            ("backbone.* frozen").
         verbose: Also show notes and why rules were skipped.
         quiet: Print nothing but errors.
         disable: Make everything a no-op.
@@ -45,7 +43,6 @@ class Config:
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     trace_dir: str = ".stethoscope"
-    intended: tuple[str, ...] = ()
     verbose: bool = False
     quiet: bool = False
     disable: bool = False

@@ -23,12 +23,18 @@ class DataProfile:
         name: Name of the input or target; "" when there is one only.
         shuffled: Whether batches come in random order; None when unknown.
         source: The call that handed it over; None when it was not seen.
+        ignore: Label that the loss leaves out: it enters no fact; None when there is none.
     """
 
     def __init__(
-        self, name: str = "", shuffled: bool | None = None, source: SourceRef | None = None
+        self,
+        name: str = "",
+        shuffled: bool | None = None,
+        source: SourceRef | None = None,
+        ignore: float | None = None,
     ) -> None:
         self._source = source
+        self._ignore = ignore
         self._name = name
         self._shuffled = shuffled
         self._rows = self._batches = 0
@@ -66,8 +72,13 @@ class DataProfile:
         if values.size == 0 or values.dtype.kind not in "biufV":
             return
         values = values.astype(np.float64)
+        left_out = 0
+        if self._ignore is not None:
+            ignored = values == self._ignore
+            left_out = int(ignored.sum())
+            values[ignored] = np.nan  # a copy of ours; it counts as no element
         finite = np.isfinite(values)
-        self._nonfinite += int(values.size - finite.sum())
+        self._nonfinite += int(values.size - finite.sum()) - left_out
         known = values if finite.all() else values[finite]
         if known.size == 0:
             return

@@ -20,7 +20,7 @@ from stethoscope.diagnosis.judge import Judge
 from stethoscope.program import Program
 from stethoscope.recorder import Recorder
 from stethoscope.schedule import Schedule
-from stethoscope.trace import Event, Row, TraceWriter
+from stethoscope.trace import Event, Row, TraceWriter, is_trace
 from stethoscope.types import Diagnosis, Report
 
 KEEP_TRACES = 20
@@ -66,9 +66,9 @@ class Session:
         for monitor in self._monitors:
             monitor.close()
 
-    def tell(self, text: str) -> None:
-        """Prints one line of our own, on rank 0 and unless quiet."""
-        if self.rank == 0 and not self.config.quiet:
+    def tell(self, text: str, *, error: bool = False) -> None:
+        """Prints one line of our own, on rank 0; unless quiet, or it is an error found."""
+        if self.rank == 0 and (error or not self.config.quiet):
             # a closed pipe or a full disk under stderr must not end the training
             with contextlib.suppress(OSError, ValueError):
                 print(f"stethoscope: {text}", file=self.stderr, flush=True)
@@ -83,10 +83,9 @@ class Session:
         }
         for folder in (Path(self.config.trace_dir), Path(tempfile.gettempdir()) / "stethoscope"):
             try:
-                folder.mkdir(parents=True, exist_ok=True)
-                ignore = folder / ".gitignore"
-                if not ignore.exists():
-                    ignore.write_text("*\n", encoding="utf-8")
+                if not folder.is_dir():
+                    folder.mkdir(parents=True)
+                    (folder / ".gitignore").write_text("*\n", encoding="utf-8")
                 return TraceWriter(_next_path(folder, stem, self.rank), meta)
             except OSError as error:
                 self.tell(f"{error}; trying elsewhere.")
@@ -197,7 +196,7 @@ class Monitor:
                     self._writer.event(row.order, row.step, Event("severity", change))
         for diagnosis in self._judge.new_errors():
             self._error = diagnosis
-            self.session.tell(one_line(diagnosis))
+            self.session.tell(one_line(diagnosis), error=True)
         self._spent += time.perf_counter() - begun
 
     def _act(self) -> None:
@@ -221,15 +220,16 @@ def one_line(diagnosis: Diagnosis) -> str:
 
 
 def _next_path(folder: Path, stem: str, rank: int) -> Path:
+    """A new file in `folder`; the oldest of our traces there make room for it."""
     suffix = f".rank{rank}" if "RANK" in os.environ else ""
-    pattern = re.compile(re.escape(stem) + r"-(\d+)(\.rank\d+)?\.sqlite$")
-    traces = [p for p in folder.glob("*.sqlite") if p.is_file()]
-    numbers = [int(m.group(1)) for p in traces if (m := pattern.match(p.name))]
-    for stale in sorted(traces, key=lambda p: p.stat().st_mtime)[: -KEEP_TRACES + 1 or None]:
-        if len(traces) >= KEEP_TRACES:
-            for name in (stale, Path(f"{stale}-wal"), Path(f"{stale}-shm")):
-                name.unlink(missing_ok=True)
-    number = max(numbers, default=0) + 1
+    named = re.compile(r"(.+)-(\d+)(\.rank\d+)?\.sqlite")
+    found = [(path, match) for path in folder.iterdir() if (match := named.fullmatch(path.name))]
+    by_age = sorted((path for path, _ in found), key=lambda path: path.stat().st_mtime)
+    ours = [path for path in by_age if is_trace(path)]
+    for stale in ours[: max(len(ours) - KEEP_TRACES + 1, 0)]:
+        for path in (stale, Path(f"{stale}-wal"), Path(f"{stale}-shm")):
+            path.unlink(missing_ok=True)
+    number = max((int(match[2]) for _, match in found if match[1] == stem), default=0) + 1
     while True:
         path = folder / f"{stem}-{number}{suffix}.sqlite"
         try:

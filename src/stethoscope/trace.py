@@ -20,6 +20,7 @@ at every event, so committed steps survive a kill.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 import json
@@ -68,8 +69,8 @@ class RowKind(enum.StrEnum):
 class Event:
     """Something that happened at a step and is no statistic.
 
-    Kinds: `nonfinite` (payload: layer, param, stage, rows, what), `amp_skip`, `exception`,
-    `interrupted`, `severity` (payload: fault, severity), `note` (payload: text).
+    Kinds: `nonfinite` (payload: layer, param, stage, rows, what) and `severity` (payload: fault,
+    path, from, to).
     """
 
     kind: str
@@ -331,6 +332,18 @@ class Trace:
         return np.array([row.get(slot, column.stat) for row in self._rows if row.kind is kind])
 
 
+def is_trace(path: Path) -> bool:
+    """Whether a file was written by a `TraceWriter`, of any format; an empty one counts too."""
+    try:
+        if path.stat().st_size == 0:
+            return True
+        address = f"{path.resolve().as_uri()}?mode=ro"
+        with contextlib.closing(sqlite3.connect(address, uri=True)) as db:
+            return bool(db.execute("SELECT 1 FROM meta WHERE key = 'format'").fetchall())
+    except (OSError, sqlite3.Error):
+        return False
+
+
 def read(path: str | Path) -> Trace:
     """Reads a trace, also one whose writer was killed.
 
@@ -341,11 +354,8 @@ def read(path: str | Path) -> Trace:
     if not path.is_file():
         raise TraceError(f"{path} is not a file: expected a trace written by `stethoscope run`.")
     try:
-        db = sqlite3.connect(path)
-        try:
+        with contextlib.closing(sqlite3.connect(path)) as db:
             return _read(path, db)
-        finally:
-            db.close()
     except (sqlite3.Error, ValueError, KeyError, TypeError, IndexError) as error:
         raise TraceError(f"{path} is not a Stethoscope trace: {error}") from error
 

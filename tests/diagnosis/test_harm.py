@@ -73,7 +73,9 @@ def test_state(course, expected):
 
 def test_unbounded_noise_of_a_game_is_no_harm():
     two = (OptimizerSpec("adam", "Adam"), OptimizerSpec("adam", "Adam"))
-    assert state(1 + STEPS / 100, optimizers=two) is State.UNKNOWN
+    losses = (LossSpec("binary_crossentropy", "bce"), LossSpec("binary_crossentropy", "bce"))
+    assert state(1 + STEPS / 100, optimizers=two, losses=losses) is State.UNKNOWN
+    assert state(1 + STEPS / 100, optimizers=two) is State.HARMED
 
 
 def test_without_a_baseline_a_rise_harms_and_a_fall_learns():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import math
 
 from stethoscope.faults._measure import Measurements
 from stethoscope.program import Program
@@ -54,18 +53,25 @@ def judge(program: Program, measured: Measurements) -> Harm:
         return Harm(State.UNKNOWN, reason, enough=False)
     known = trivial_loss(program)
     harm = _without_baseline(series) if known is None else _against(*known, series)
-    if harm.state is State.HARMED and len(program.optimizers) > 1:
+    if harm.state is State.HARMED and len(program.optimizers) > 1 and len(program.losses) > 1:
         return Harm(State.UNKNOWN, NO_CRITERION)  # models that play against each other
+    if harm.state is State.UNKNOWN and known is None and _has_criterion(program):
+        return Harm(State.UNKNOWN, "the loss did not clearly fall")
     return harm
+
+
+def _has_criterion(program: Program) -> bool:
+    """Whether the loss of a run that learns must fall: one known loss, though weighted."""
+    return len(program.losses) == 1 and program.losses[0].name is not None
 
 
 def _against(baseline: float, words: str, series: Series) -> Harm:
     level, error = series.level()
     slack = MARGIN * abs(baseline)
     if level + 3 * error < baseline - slack:
-        if _risen(series, level, error):
-            return Harm(State.HARMED, f"the loss rose to {level:.4g}")
         return Harm(State.LEARNING, f"loss {level:.4g}; {words} {baseline:.4g}")
+    if series.risen():
+        return Harm(State.HARMED, f"the loss rose from {series.start():.4g} to {level:.4g}")
     slope, clear = series.trend()
     falling = slope < 0 and clear < -CLEAR
     patience = 1.0 if level > series.start() else SLOW  # worse than at the start: soon, or never
@@ -90,17 +96,8 @@ def _without_baseline(series: Series) -> Harm:
     level, error = series.level()
     first = series.start()
     scale = max(abs(first), abs(level), 1e-12)
-    if _risen(series, level, error):
+    if series.risen():
         return Harm(State.HARMED, f"the loss rose from {first:.4g} to {level:.4g}")
     if level + CLEAR * error < first - FALL * scale:
         return Harm(State.LEARNING, f"the loss fell from {first:.4g} to {level:.4g}")
     return Harm(State.UNKNOWN, NO_CRITERION)
-
-
-def _risen(series: Series, level: float, error: float) -> bool:
-    first = series.start()
-    slope, clear = series.trend()
-    if math.isnan(error) or math.isinf(error):
-        return False
-    high = level > first + CLEAR * error + 0.2 * max(abs(first), 1e-3)
-    return high and not (slope < 0 and clear < -CLEAR)

@@ -13,8 +13,9 @@ from stethoscope.diagnosis.rank import rank
 from stethoscope.faults import all_faults
 from stethoscope.faults._base import Findings, Suspect
 from stethoscope.faults._measure import Measurements
+from stethoscope.program import Program
 from stethoscope.rules import all_rules
-from stethoscope.rules._base import Rule
+from stethoscope.rules._base import ProgramRule, Rule
 from stethoscope.trace import Row, read
 from stethoscope.types import (
     Diagnosis,
@@ -45,6 +46,8 @@ class Judge:
         self._diagnoses: list[Diagnosis] = []
         self._confirmed: dict[tuple[str, Severity], int] = {}
         self._stale = True
+        self._asked: Program | None = None
+        self._holds: set[tuple[str, tuple[str, ...]]] = set()
         self._told: set[tuple[str, str]] = set()
         self._severities: dict[tuple[str, str | None], Severity] = {}
         self._harm = harms.Harm(harms.State.UNKNOWN, "nothing was seen yet")
@@ -116,9 +119,10 @@ class Judge:
         self._stale = False
         program = self._last.program
         self._harm = harms.judge(program, self._measured)
-        findings = Findings(program, tuple(self._symptoms), self._measured)
+        standing = self._standing(program)
+        findings = Findings(program, standing, self._measured)
         suspects: list[Suspect] = []
-        names = {symptom.name for symptom in self._symptoms}
+        names = {symptom.name for symptom in standing}
         for fault in all_faults():
             if not fault.shown_by & names or fault.name in self._broken:
                 continue
@@ -127,9 +131,26 @@ class Judge:
             except Exception as error:  # as for rules
                 self._broken[fault.name] = f"the fault failed: {type(error).__name__}: {error}"
         self._diagnoses = [
-            self._confirm(diagnosis)
-            for diagnosis in rank(suspects, tuple(self._symptoms), self._harm)
+            self._confirm(diagnosis) for diagnosis in rank(suspects, standing, self._harm)
         ]
+
+    def _standing(self, program: Program) -> tuple[Symptom, ...]:
+        """The symptoms that still hold: what was said of the Program is asked of it again.
+
+        The first batch may not be like the others; symptoms stay in the report as they were seen.
+        """
+        if program is not self._asked:
+            self._asked = program
+            self._holds = {
+                (rule.code, symptom.place.key)
+                for rule in self._rules
+                if isinstance(rule, ProgramRule) and rule.code not in self._broken
+                for symptom in rule.inspect(program)
+            }
+        asked = {rule.code for rule in self._rules if isinstance(rule, ProgramRule)}
+        return tuple(
+            s for s in self._symptoms if s.rule not in asked or (s.rule, s.place.key) in self._holds
+        )
 
     def _confirm(self, diagnosis: Diagnosis) -> Diagnosis:
         if diagnosis.severity is Severity.NOTE or self._last is None:

@@ -8,9 +8,12 @@ from stethoscope.rules._series import Series
 from stethoscope.rules._updates import update_ratios
 from stethoscope.stats import POSITION, FloatArray
 from stethoscope.trace import Row, RowKind
-from stethoscope.types import Phase, Slot, Stage, Stat
+from stethoscope.types import Slot, Stage, Stat
 
 EARLY_PROBES = 8
+_HARMFUL = (Stage.LOSS, Stage.WEIGHT_GRAD, Stage.UPDATE, Stage.WEIGHT)
+"""Where a number that is not finite does harm. Inputs, targets and activations may be masked, and
+the gradient of an output may overflow under a loss scaler in a step that is then skipped."""
 
 
 class Measurements:
@@ -23,12 +26,10 @@ class Measurements:
         steps, probes: How many were seen.
         nonfinite_step: Step of the first non-finite loss, gradient or weight; None when all was
             finite.
-        validated: Validation loss of each epoch, as a series.
     """
 
     def __init__(self) -> None:
         self.loss = Series()
-        self.validated = Series()
         self.rates: tuple[float, float] = (math.nan, math.nan)
         self.ratios: dict[Slot, list[float]] = {}
         self.steps = 0
@@ -40,7 +41,6 @@ class Measurements:
     def add(self, row: Row) -> None:
         """Takes the next row."""
         if row.kind is RowKind.EPOCH:
-            self.validated.add(row.scalar(Stage.LOSS, phase=Phase.VALIDATION))
             return
         self.steps = max(self.steps, row.step + 1)
         loss = row.scalar(Stage.LOSS)
@@ -92,11 +92,9 @@ class Measurements:
     def _is_nonfinite(row: Row) -> bool:
         for event in row.events:
             ours = event.kind == "nonfinite" and event.payload.get("phase", "train") == "train"
-            if ours and event.payload.get("stage") != Stage.METRIC:
+            if ours and event.payload.get("stage") in _HARMFUL:
                 return True
-        # The gradient of an output is left out: under a loss scaler it may overflow in a step that
-        # is then skipped.
-        for stage in (Stage.WEIGHT_GRAD, Stage.UPDATE, Stage.WEIGHT) if row.probed else ():
+        for stage in _HARMFUL[1:] if row.probed else ():
             for slot, count in row.each(stage, Stat.NAN_COUNT):
                 if count + row.get(slot, Stat.INF_COUNT) > 0:
                     return True

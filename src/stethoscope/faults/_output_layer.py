@@ -9,6 +9,7 @@ from stethoscope.faults._base import (
     Findings,
 )
 from stethoscope.faults._head import Fitting
+from stethoscope.rules._base import loss_path
 from stethoscope.rules._output import Head, heads
 from stethoscope.types import Change, Fix, Op, Symptom
 
@@ -20,7 +21,9 @@ def widen(findings: Findings, head: Head, fit: Fitting) -> Fix:
     path = producer.path if producer else "output"
     source = producer.source if producer else head.loss.source
     first = Change(Op.SET, f"layers[{path}].units", fit.units, source)
-    also = [Change(Op.SET, "loss.name", fit.loss, head.loss.source)]
+    also = [
+        Change(Op.SET, loss_path(findings.program, head.index, "name"), fit.loss, head.loss.source)
+    ]
     if head.layer is not None and head.activation != fit.activation:
         where = head.layer.activation_source or head.layer.source
         also.append(Change(Op.SET, f"layers[{head.layer.path}].activation", fit.activation, where))

@@ -14,6 +14,7 @@ from stethoscope.faults._base import (
     set_activation,
 )
 from stethoscope.faults._output_layer import head_at
+from stethoscope.rules._base import loss_path
 from stethoscope.types import Change, Fix, Op
 
 
@@ -33,7 +34,12 @@ class DoubleActivation(Fault):
             if head.layer is not None:
                 fixes = [set_activation(head.layer, "linear", f"{head.loss.type} takes logits")]
             else:
-                change = Change(Op.REMOVE, "loss.input.activation", None, symptom.place.source)
+                change = Change(
+                    Op.REMOVE,
+                    loss_path(findings.program, head.index, "input.activation"),
+                    None,
+                    symptom.place.source,
+                )
                 fixes = [Fix("remove the softmax before the loss", change)]
             why = [
                 (f"What does {head.loss.type} take?", "logits"),

@@ -30,6 +30,8 @@ class LearningRateTooLow(Fault):
                 continue
             if findings.of("vanishing-gradient"):
                 continue  # small steps are then the effect of small gradients
+            if measured.rates[1] > 1.01 * measured.rates[0]:
+                continue  # a warm-up: the rate is still on its way
             rate = two_digits(stable_rate(findings))
             if rate < LEAST_CUT * measured.rates[0]:
                 continue  # the first steps were of a usual size: what is small came later

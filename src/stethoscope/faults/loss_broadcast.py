@@ -22,7 +22,7 @@ class LossBroadcast(Fault):
             shape = next((e.bound for e in symptom.evidence if e.relation == "!="), "")
             fix = Fix(
                 f"give both the same shape: reshape the prediction to {shape}, as the target is",
-                Change(Op.SET, "loss.prediction_shape", str(shape), source),
+                Change(Op.SET, f"{symptom.place.path}.prediction_shape", str(shape), source),
             )
             why = [("Do prediction and target have the same shape?", f"no: {symptom.message}")]
             yield self.suspect([symptom], confidence=0.99, fixes=[fix], why=why, fatal=True)

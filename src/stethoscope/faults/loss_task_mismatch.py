@@ -16,6 +16,7 @@ from stethoscope.faults._base import (
 )
 from stethoscope.faults._head import fitting
 from stethoscope.faults._output_layer import head_at
+from stethoscope.rules._base import loss_path
 from stethoscope.types import Change, Fix, Op
 
 
@@ -35,7 +36,9 @@ class LossTaskMismatch(Fault):
             fit = fitting(head) if head else None
             if head is None or fit is None:
                 continue
-            change = Change(Op.SET, "loss.name", fit.loss, head.loss.source)
+            change = Change(
+                Op.SET, loss_path(findings.program, head.index, "name"), fit.loss, head.loss.source
+            )
             also: tuple[Change, ...] = ()
             title = f"loss {head.loss.type} -> {fit.loss} ({fit.why})"
             if head.layer is not None and head.activation not in (fit.activation, None):

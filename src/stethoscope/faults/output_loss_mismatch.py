@@ -14,6 +14,7 @@ from stethoscope.faults._base import (
     set_to,
 )
 from stethoscope.faults._output_layer import EFFECTS, head_at
+from stethoscope.rules._base import loss_path
 
 
 class OutputLossMismatch(Fault):
@@ -34,7 +35,7 @@ class OutputLossMismatch(Fault):
             if head.activation == "linear":
                 fixes.append(
                     set_to(
-                        "loss.from_logits",
+                        loss_path(findings.program, head.index, "from_logits"),
                         True,
                         head.loss.source,
                         f"or tell {head.loss.type} that it gets logits",

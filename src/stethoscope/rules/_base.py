@@ -152,10 +152,14 @@ def activation_place(program: Program, layer: str) -> Place:
 def loss_place(program: Program, index: int = 0, field: str = "") -> Place:
     """The place of a loss."""
     source = program.losses[index].source if index < len(program.losses) else None
+    path = loss_path(program, index, field)
+    return Place(PlaceKind.LOSS, stage=Stage.LOSS, path=path, source=source)
+
+
+def loss_path(program: Program, index: int, field: str = "") -> str:
+    """The path of a field of a loss: with an index where there are several."""
     path = "loss" if len(program.losses) <= 1 else f"loss[{index}]"
-    return Place(
-        PlaceKind.LOSS, stage=Stage.LOSS, path=f"{path}.{field}" if field else path, source=source
-    )
+    return f"{path}.{field}" if field else path
 
 
 def optimizer_place(program: Program, field: str = "learning_rate") -> Place:

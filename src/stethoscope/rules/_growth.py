@@ -29,10 +29,11 @@ class GrowthRule(Rule):
         for slot, high in row.each(self.stage, Stat.MAX):
             size = max(abs(high), abs(row.get(slot, Stat.MIN)))
             first = state["first"].setdefault(slot, size)
-            grown = size > self.growth * max(first, 1e-30) and size > self.large
+            ratio = size / max(first, 1e-30)  # from nothing: the other bound decides
+            grown = ratio > self.growth and size > self.large
             state["count"][slot] = state["count"].get(slot, 0) + 1 if grown else 0
-            if state["count"][slot] >= 2 and (worst is None or size / first > worst[0]):
-                worst = (size / max(first, 1e-30), slot, size)
+            if state["count"][slot] >= 2 and (worst is None or ratio > worst[0]):
+                worst = (ratio, slot, size)
         if worst is None:
             return state, []
         state["told"] = True

@@ -9,8 +9,9 @@ from stethoscope.program import DataSpec, LayerSpec, LossSpec, Program
 from stethoscope.rules._base import activation_place, loss_place
 from stethoscope.rules._baseline import target_of
 from stethoscope.types import Place
-from stethoscope.vocabulary import AFFINE, PASS_THROUGH, LayerKind
+from stethoscope.vocabulary import AFFINE, PASS_THROUGH, LayerKind, TargetKind
 
+_OVER_CLASSES = (TargetKind.CLASS_IDS, TargetKind.DISTRIBUTION)
 _DECIDING = (*AFFINE, LayerKind.ACTIVATION, LayerKind.RECURRENT)
 """Kinds whose activation says what range the output has; a sum or a custom layer says nothing."""
 
@@ -75,7 +76,7 @@ def _units(loss: LossSpec, layer: LayerSpec | None) -> int | None:
     if shape and len(shape) > 1:
         axis = loss.class_axis if loss.class_axis is not None else -1
         return shape[axis] if -len(shape) <= axis < len(shape) else shape[-1]
-    if shape and len(shape) == 1:
-        return 1
+    if shape and len(shape) == 1:  # one sample without a batch axis, or one number a sample
+        return shape[0] if loss.target_kind in _OVER_CLASSES else 1
     units = layer.config.get("units", layer.config.get("out_features")) if layer else None
     return int(units) if isinstance(units, int) else None

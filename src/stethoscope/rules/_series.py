@@ -27,7 +27,6 @@ class Series:
         count: Finite values taken.
         nonfinite: Values that were NaN or infinite.
         early: The first `EARLY` finite values, as they were.
-        lowest: Smallest block mean so far and the step count at which it stood.
     """
 
     count: int = 0
@@ -86,6 +85,22 @@ class Series:
             return math.nan
         width = min(5, max(1, self.count // 30))
         return float(np.mean(self.early[:width]))
+
+    def risen(self, by: float = 0.2) -> bool:
+        """Whether the last third is above the first steps: by a share, beyond the noise of both.
+
+        The first steps are few, so their noise counts most; it is taken from the last third, block
+        by block. A rise that a fall has followed since is over.
+        """
+        level, error = self.level()
+        if not math.isfinite(error):
+            return False
+        first = self.start()
+        width = min(5, max(1, self.count // 30))
+        noise = error * math.sqrt(len(self.tail()) * self._length / width)
+        slope, clear = self.trend()
+        high = level > first + CLEAR * math.hypot(error, noise) + by * max(abs(first), 1e-3)
+        return high and not (slope < 0 and clear < -CLEAR)
 
     def trend(self, share: float = 0.5) -> tuple[float, float]:
         """Slope per step over the last `share` of the run, and how many standard errors it is."""

@@ -54,6 +54,9 @@ class UpdateRatio(Rule):
         """Whether the ratio of the kernel that moves most breaks the bound."""
 
 
+NEAR_ZERO = 0.01  # of the usual scale 1/sqrt(fan in): where zero-initialized weights begin
+
+
 def update_ratios(row: Row) -> list[tuple[Slot, float]]:
     """|update| / |weight| of every trained matrix and filter of a probed row."""
     found = []
@@ -61,7 +64,10 @@ def update_ratios(row: Row) -> list[tuple[Slot, float]]:
         spec = row.program.layer(slot.layer)
         shape = spec.params.get(slot.param) if spec else None
         weight = row.get(Slot(slot.layer, slot.param, Stage.WEIGHT), Stat.NORM)
-        if spec is None or shape is None or len(shape) < 2 or not weight > 0:
+        if spec is None or shape is None or len(shape) < 2:
             continue
+        least = NEAR_ZERO * math.sqrt(math.prod(shape) / max(shape))
+        if not weight > least:
+            continue  # a weight that starts at 0 on purpose moves by any multiple of itself
         found.append((slot, norm / weight))
     return found

@@ -16,15 +16,15 @@ from stethoscope.vocabulary import Expects, TargetKind
 class ClassLossOnValues(ProgramRule):
     """A loss for classes is used on real values.
 
-    What it detects: a crossentropy on targets that are no class ids, no 0/1 and no probabilities:
-    many distinct values, some outside 0..1.
+    What it detects: a binary crossentropy on targets that are no labels and no probabilities: many
+    distinct values, some outside 0..1.
 
-    Why it is bad: it has no minimum at the targets; binary crossentropy is even unbounded below
-    when targets are larger than 1.
+    Why it is bad: it has no minimum at the targets, and none at all where they are larger than 1.
 
     How to fix: squared or absolute error with an output without activation.
 
-    False alarms: none known.
+    False alarms: a crossentropy over classes whose one-hot rows are weighted (policy gradients) has
+    targets outside 0..1 on purpose; it is not read.
 
     References: AUTOTRAINER; DeepFD "wrong loss".
     """
@@ -42,7 +42,7 @@ class ClassLossOnValues(ProgramRule):
         for head in heads(program):
             target, kind = head.target, head.loss.target_kind
             probability = head.loss.expects in (Expects.PROBABILITIES, Expects.LOGITS)
-            if kind not in (TargetKind.BINARY, TargetKind.DISTRIBUTION) or not probability:
+            if kind is not TargetKind.BINARY or not probability:
                 continue
             if target is None or target.min is None or target.max is None:
                 continue

@@ -24,7 +24,7 @@ class LabelEncoding(ProgramRule):
 
     How to fix: whole ids from 0, or one-hot rows, or 0/1.
 
-    False alarms: none known: such labels have no meaning to the loss.
+    False alarms: padding ids of a loss that is told the lengths (CTC); it is not read.
 
     References: DeepLocalize benchmark, post 59325381; TheDeepChecker.
     """
@@ -42,7 +42,7 @@ class LabelEncoding(ProgramRule):
             if target is None or target.min is None or target.max is None or expects is None:
                 continue
             found: tuple[Evidence, str] | None = None
-            if kind is TargetKind.CLASS_IDS:
+            if kind is TargetKind.CLASS_IDS and head.loss.name != "ctc":  # it pads with any id
                 found = _ids(
                     target.min,
                     target.max,

@@ -24,8 +24,8 @@ class LossBroadcast(ProgramRule):
 
     How to fix: give both the same shape.
 
-    False alarms: pairwise losses on purpose are written by hand with as many axes on both sides,
-    (N, 1) against (1, N): those are left alone.
+    False alarms: pairwise losses on purpose (quantile regression, ranking) have as many axes on
+    both sides, (N, 1) against (1, N): those are left alone.
 
     References: PyTorch's own warning in `mse_loss`; deepset-ai/FARM issue 229.
     """
@@ -51,7 +51,7 @@ class LossBroadcast(ProgramRule):
             first, second = loss.prediction_shape, loss.target_shape
             if loss.target_kind not in _ELEMENTWISE or first is None or second is None:
                 continue
-            if loss.name is None and len(first) == len(second):
+            if len(first) == len(second):
                 continue  # x[:, None] against y[None, :]: a table on purpose
             table = _broadcast(first, second)
             if table is None or _size(table) <= max(_size(first), _size(second)):

@@ -67,10 +67,9 @@ class LossDiverging(Rule):
             return state, [self.symptom(place, evidence, message)]
         if series.count < least_steps(row.program) or series.count % CHECK_EVERY:
             return state, []
-        level, error = series.level()
-        _, clear = series.trend()
-        if not level > first + CLEAR * error + self.rise * scale or clear < -CLEAR:
+        if not series.risen(self.rise):
             return state, []
+        level, (_, clear) = series.level()[0], series.trend()
         state["told"] = True
         evidence = [
             Evidence("loss, mean of the last third", level, first, ">"),

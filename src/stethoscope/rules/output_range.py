@@ -8,7 +8,7 @@ from stethoscope.example import REGRESSOR, Example
 from stethoscope.program import Program
 from stethoscope.rules._base import ProgramRule
 from stethoscope.rules._output import Head, heads
-from stethoscope.rules._range import needed_range, unreachable_share
+from stethoscope.rules._range import is_out_of_range, needed_range
 from stethoscope.types import Evidence, Symptom, SymptomClass
 from stethoscope.vocabulary import ACTIVATIONS, Expects, TargetKind
 
@@ -16,8 +16,8 @@ from stethoscope.vocabulary import ACTIVATIONS, Expects, TargetKind
 class OutputRange(ProgramRule):
     """Targets lie outside what the last activation can give.
 
-    What it detects: the mean of the targets is outside the closed range of the last activation
-    (sigmoid 0..1, tanh -1..1, relu from 0), so most of them cannot be reached; or a binary loss on
+    What it detects: at least a tenth of the targets, by their mean and range, are outside the range
+    of the last activation (sigmoid 0..1, tanh -1..1, relu from 0); or a binary loss on
     probabilities gets an output that is not kept within 0..1 (relu, tanh).
 
     Why it is bad: the output saturates at the end of its range and the gradient vanishes; the loss
@@ -26,8 +26,8 @@ class OutputRange(ProgramRule):
     How to fix: no activation for real-valued targets, sigmoid for 0/1 targets, or scale the
     targets into the range.
 
-    False alarms: none where the mean is out of range. Single targets outside are a suspicion of
-    another rule.
+    False alarms: single targets outside are a suspicion of another rule; losses whose prediction is
+    no estimate of the target (cosine similarity, Poisson on logarithms) are left out.
 
     References: DeepDiagnosis (ICSE'22) "out of range"; DeepLocalize benchmark, posts 48221692,
     48251943, 44066044.
@@ -57,9 +57,8 @@ class OutputRange(ProgramRule):
             where = head.layer.path if head.layer else "the output"
             needed = needed_range(head)
             if needed is not None and head.target is not None:
-                low, high, _ = needed
-                share = unreachable_share(head.target, facts.low, facts.high)
-                if share <= 0:
+                low, high = needed
+                if not is_out_of_range(head.target, facts.low, facts.high):
                     continue
                 evidence = [
                     Evidence(

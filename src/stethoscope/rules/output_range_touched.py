@@ -8,7 +8,7 @@ from stethoscope.example import REGRESSOR, Example
 from stethoscope.program import Program
 from stethoscope.rules._base import ProgramRule
 from stethoscope.rules._output import heads
-from stethoscope.rules._range import needed_range, unreachable_share
+from stethoscope.rules._range import is_out_of_range, needed_range
 from stethoscope.types import Evidence, Symptom, SymptomClass
 from stethoscope.vocabulary import ACTIVATIONS
 
@@ -49,10 +49,10 @@ class OutputRangeTouched(ProgramRule):
             needed = needed_range(head)
             if facts is None or needed is None or head.target is None:
                 continue
-            low, high, _ = needed
+            low, high = needed
             slack = 0.01 * (head.target.std or 0.0)  # rounding at the end of a range is no miss
             outside = low < facts.low - slack or high > facts.high + slack
-            if not outside or unreachable_share(head.target, facts.low, facts.high) > 0:
+            if not outside or is_out_of_range(head.target, facts.low, facts.high):
                 continue
             where = head.layer.path if head.layer else "the output"
             evidence = [

@@ -495,7 +495,6 @@ def test_r2_without_a_meaning_is_none(prediction, target):
     )
 
 
-
 def test_r2_of_a_prediction_that_is_nan_is_nan():
     spec = describe(functional.mse_loss, VALUES, REAL)
     name, value = batch_metric(spec, VALUES * math.nan, REAL)

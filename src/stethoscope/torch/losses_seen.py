@@ -19,8 +19,8 @@ from stethoscope.torch.flow import Key, tensors_in
 from stethoscope.torch.handwritten import compared
 from stethoscope.torch.roots import LossSite, Root
 from stethoscope.torch.step import MAX_CALLS, Step, number
+from stethoscope.torch.tensors import array, measurable
 from stethoscope.torch.tensors import describe as statistics
-from stethoscope.torch.tensors import measurable
 from stethoscope.types import Stage
 
 PROFILE_BATCHES = 200  # of facts of the data; more says nothing new
@@ -85,15 +85,6 @@ def _profile(profiles: dict[str, DataProfile], name: str, tensor: Tensor) -> Non
         profile.add(array(tensor), str(tensor.dtype).removeprefix("torch."))
 
 
-def array(tensor: Tensor) -> Any:
-    """The values as NumPy takes them."""
-    with torch._C.DisableTorchFunction():
-        tensor = tensor.detach()
-        if tensor.dtype in (torch.bfloat16, torch.float16):
-            tensor = tensor.float()
-        return tensor.cpu().numpy()
-
-
 def loss(
     step: Step,
     root: Root,
@@ -155,7 +146,7 @@ def _target(step: Step, root: Root, site: LossSite, target: Tensor) -> None:
         return
     step.observe((root.number, f"#{site.number}"), "", Stage.TARGET, statistics(target))
     if site.profile.batches < PROFILE_BATCHES:
-        site.profile.add(array(target), str(target.dtype).removeprefix("torch."))
+        site.add(target)
 
 
 def _metric(step: Step, site: LossSite, index: int, pair: tuple[Tensor, Tensor]) -> None:

@@ -6,12 +6,14 @@ import dataclasses
 import weakref
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from stethoscope.data import DataProfile
-from stethoscope.program import LossSpec
+from stethoscope.program import DataSpec, LossSpec
 from stethoscope.torch.describe import layer_spec
 from stethoscope.torch.flow import Key
+from stethoscope.torch.tensors import array
 from stethoscope.vocabulary import LayerKind
 
 WRAPPERS = frozenset({"DistributedDataParallel", "DataParallel", "OptimizedModule"})
@@ -28,6 +30,7 @@ class LossSite:
         profile: Facts of the targets of all probed steps.
         number: Place among the loss calls of its root.
         calls: How often it was seen on probed steps.
+        rows, labels, ignored: Samples, and class ids in all and ignored ones, of those targets.
     """
 
     spec: LossSpec
@@ -35,6 +38,39 @@ class LossSite:
     profile: DataProfile
     number: int = 0
     calls: int = 0
+    rows: int = 0
+    labels: int = 0
+    ignored: int = 0
+
+    def add(self, target: Tensor) -> None:
+        """Adds the targets of one call to the facts; class ids that it ignores are none."""
+        with torch._C.DisableTorchFunction(), torch.no_grad():
+            values = target.detach()
+            index = self.spec.ignore_index
+            kept = values if index is None else values.reshape(-1)[values.reshape(-1) != index]
+            self.labels += values.numel()
+            self.ignored += values.numel() - kept.numel()
+            if kept.numel():
+                self.rows += len(values) if values.ndim else 1
+                self.profile.add(array(kept), str(values.dtype).removeprefix("torch."))
+
+    def described(self) -> LossSpec:
+        """The loss with the facts of all its targets so far."""
+        spec = self.spec
+        if self.ignored:
+            config = {**spec.config, "ignored_share": self.ignored / self.labels}
+            spec = dataclasses.replace(spec, config=config)
+        return dataclasses.replace(spec, target=self.facts()) if self.labels else spec
+
+    def facts(self) -> DataSpec:
+        """Facts of all targets so far, under the shape they came in."""
+        facts, shape = self.profile.spec(), self.spec.target_shape
+        if self.spec.ignore_index is None or shape is None:
+            return facts
+        columns = facts.columns if len(shape) == 1 else ()  # class ids came in as one row
+        return dataclasses.replace(
+            facts, shape=shape[1:], batch_shape=shape, columns=columns, rows_seen=self.rows
+        )
 
 
 class Root:

@@ -241,12 +241,8 @@ class Run:
     def _losses(self) -> tuple[LossSpec, ...]:
         specs = []
         for site in self._sites():
-            spec = site.spec
             output = self.path(self._structure.moved(site.output)) if site.output else None
-            spec = dataclasses.replace(spec, output=output)
-            if site.profile.batches and "ignored_share" not in spec.config:
-                spec = dataclasses.replace(spec, target=site.profile.spec())
-            specs.append(spec)
+            specs.append(dataclasses.replace(site.described(), output=output))
         return tuple(specs)
 
     def _data_specs(self, stage: Stage) -> tuple[DataSpec, ...]:
@@ -256,9 +252,9 @@ class Run:
             root = by_number[number]
             if stage is Stage.INPUT:
                 profile = root.profiles.get(text)
+                spec = profile.spec() if profile is not None else DataSpec()
             else:
-                profile = next(s.profile for s in root.sites.values() if f"#{s.number}" == text)
-            spec = profile.spec() if profile is not None else DataSpec()
+                spec = next(s.facts() for s in root.sites.values() if f"#{s.number}" == text)
             several = len(self._data[stage]) > 1
             name = f"{root.prefix}.{text}".strip(".") if several and stage is Stage.INPUT else ""
             specs.append(dataclasses.replace(spec, name=name))

@@ -48,6 +48,15 @@ def dense(tensor: Tensor) -> Tensor:
     return tensor
 
 
+def array(tensor: Tensor) -> Any:
+    """The values as NumPy takes them."""
+    with torch._C.DisableTorchFunction():
+        tensor = tensor.detach()
+        if tensor.dtype in (torch.bfloat16, torch.float16):
+            tensor = tensor.float()
+        return tensor.cpu().numpy()
+
+
 def describe(
     tensor: Tensor,
     *,

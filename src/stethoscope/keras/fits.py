@@ -14,6 +14,7 @@ from stethoscope.keras import describe
 from stethoscope.keras.feed import Feed, fit_call
 from stethoscope.keras.graph import Graph
 from stethoscope.keras.layout import layout
+from stethoscope.keras.losses import loss_ends
 from stethoscope.keras.sources import found, user_files
 from stethoscope.keras.tracing import flow
 from stethoscope.keras.undisturbed import tensorflow_left_alone
@@ -74,9 +75,9 @@ class Fits:
             params: What Keras told its callbacks.
         """
         call = fit_call(model, frame, params)
-        feed = Feed(call)
         files = user_files(frame)
         structure = flow(model, call.x)
+        feed = Feed(call, loss_ends(model, structure))
         program = self._describe(model, call.spec, files, structure, feed)
         run = self._run(model, program)
         watch = _watch_class()(
@@ -97,6 +98,7 @@ class Fits:
     def _learn(self, model: Any, spec: FitSpec, files: list[str], x: Any, watch: Watch) -> None:
         """Describes a model again, once it is built."""
         structure = flow(model, x)
+        watch.feed.ends = loss_ends(model, structure)
         program = self._describe(model, spec, files, structure, watch.feed)
         watch.layout = layout(model, program, structure)
         self._revise(watch.monitor, program)

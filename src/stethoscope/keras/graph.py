@@ -41,6 +41,8 @@ class Graph:
         outputs: Path of the producer of each output, in Keras's flat order.
         output_names: What a loss or metric dictionary calls each of them.
         known: False for a subclassed model: nodes are in attribute order, edges are missing.
+        traced: It comes from a symbolic call: operations among the nodes are function calls in
+            the user's `call`, which the real step makes without them.
     """
 
     nodes: dict[str, Node] = dataclasses.field(default_factory=dict)
@@ -48,6 +50,7 @@ class Graph:
     outputs: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
     known: bool = True
+    traced: bool = False
 
 
 def graph(model: Any) -> Graph:
@@ -58,7 +61,7 @@ def graph(model: Any) -> Graph:
         feeds = [(INPUT,) for _ in function._inputs]
         ends = walk(result, function, "", feeds)
         result.outputs = tuple(end[0] if end else INPUT for end in ends)
-        result.output_names = _output_names(model, function)
+        result.output_names = output_names(model, function)
     elif "Sequential" in library_classes(model):
         last = _chain(result, model, "", INPUT)
         result.outputs = (last,) if last is not None else ()
@@ -79,7 +82,8 @@ def _function(model: Any) -> Any | None:
     return model if hasattr(model, "_nodes_by_depth") and hasattr(model, "_inputs") else None
 
 
-def _output_names(model: Any, function: Any) -> tuple[str, ...]:
+def output_names(model: Any, function: Any) -> tuple[str, ...]:
+    """What a dictionary of losses or targets calls the outputs, in Keras's flat order."""
     struct = getattr(function, "_outputs_struct", None)
     if isinstance(struct, dict) and len(struct) == len(function._outputs):
         return tuple(sorted(map(str, struct)))

@@ -148,8 +148,8 @@ class JaxWatch(Watch):
             for path in probe.missed:
                 self.declare(f"layer {path}", "it runs inside a loop or a rematerialized layer")
         seen = self._seen(probe, started, before, after)
-        self.observe([one for one in seen if not one[0].stage.is_scalar])
         self.look_at_batch(x, y, outputs or None)
+        self.observe([one for one in seen if not one[0].stage.is_scalar])
         self._first_bad(seen, self.step, x, y)
 
     def _seen(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -164,7 +165,8 @@ def loss_specs(
     weights = _weights(getattr(compiled, "_user_loss_weights", None), parts, flow)
     flat = getattr(compiled, "_flat_losses", None) or ()
     specs = []
-    for i, (index, loss) in enumerate(parts):
+    for i, (end, loss) in enumerate(parts):
+        index = end.index
         output = flow.outputs[index] if index is not None and index < len(flow.outputs) else None
         resolved = flat[i].loss if len(flat) == len(parts) else None
         specs.append(
@@ -179,20 +181,57 @@ def loss_specs(
     return tuple(specs)
 
 
-def _per_output(given: Any, flow: Graph) -> Iterator[tuple[int | None, Any]]:
-    """(index of the output, loss) pairs of whatever was given to `compile`."""
+@dataclasses.dataclass(frozen=True)
+class End:
+    """The output that a loss works on: its targets and its prediction are found by it.
+
+    Attributes:
+        index: Of the output, in Keras's flat order; None when unknown.
+        name: What a dictionary of targets or losses calls it; None when unknown.
+        ignore: Label that the loss leaves out; None when there is none.
+    """
+
+    index: int | None = None
+    name: str | None = None
+    ignore: int | None = None
+
+
+def loss_ends(model: Any, flow: Graph) -> tuple[End, ...]:
+    """The output of each loss that `loss_specs` lists, in the same order. Never raises."""
+    given = getattr(getattr(model, "_compile_loss", None), "_user_loss", None)
+    if given is None:
+        return ()
+    with contextlib.suppress(Exception):
+        return tuple(
+            dataclasses.replace(end, ignore=loss_spec(loss).ignore_index)
+            for end, loss in _per_output(given, flow)
+            if loss is not None
+        )
+    return ()
+
+
+def _per_output(given: Any, flow: Graph) -> Iterator[tuple[End, Any]]:
+    """(output, loss) pairs of whatever was given to `compile`."""
     outputs = len(flow.outputs)
     if isinstance(given, Mapping) and "class_name" not in given:
         for key in sorted(given, key=lambda key: _index(key, flow) or 0):
-            yield _index(key, flow), given[key]
+            yield End(_index(key, flow), str(key)), given[key]
     elif isinstance(given, (list, tuple)):
         for i, loss in enumerate(given):
             nested = isinstance(loss, (list, tuple))
             for each in loss if nested else (loss,):
-                yield (i if len(given) <= max(outputs, 1) else 0 if outputs == 1 else None), each
+                yield (
+                    _end(i if len(given) <= max(outputs, 1) else 0 if outputs == 1 else None, flow),
+                    each,
+                )
     else:
         for i in range(max(outputs, 1)):
-            yield (i if outputs else None), given
+            yield _end(i if outputs else None, flow), given
+
+
+def _end(index: int | None, flow: Graph) -> End:
+    known = index is not None and index < len(flow.output_names)
+    return End(index, flow.output_names[index] if known and index is not None else None)
 
 
 def _index(key: Any, flow: Graph) -> int | None:
@@ -200,12 +239,13 @@ def _index(key: Any, flow: Graph) -> int | None:
     return names.index(str(key)) if str(key) in names else None
 
 
-def _weights(given: Any, parts: Sequence[tuple[int | None, Any]], flow: Graph) -> list[Any]:
+def _weights(given: Any, parts: Sequence[tuple[End, Any]], flow: Graph) -> list[Any]:
+    places = [end.index for end, _ in parts]
     if isinstance(given, Mapping):
         by_index = {_index(key, flow): weight for key, weight in given.items()}
-        return [None if i is None else by_index.get(i) for i, _ in parts]
+        return [None if i is None else by_index.get(i) for i in places]
     if isinstance(given, (list, tuple)):
-        return [given[i] if i is not None and i < len(given) else None for i, _ in parts]
+        return [given[i] if i is not None and i < len(given) else None for i in places]
     return [given] * len(parts)
 
 

@@ -37,8 +37,8 @@ class TorchWatch(Watch):
             x, y, _ = keras.utils.unpack_x_y_sample_weight(args[0][0])
             if probed:
                 listener.data(x, y)
-                self.observe([one for one in listener.seen if not one[0].stage.is_scalar])
                 self.look_at_batch(x, y, outputs[0] if outputs else None)
+                self.observe([one for one in listener.seen if not one[0].stage.is_scalar])
                 self._first_bad(listener)
             values = [float(v.value.detach()) for v in self.meters().variables]
         if self.active:

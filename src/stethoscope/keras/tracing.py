@@ -14,7 +14,7 @@ import keras
 from keras.src.backend.common import global_state
 from keras.src.ops.function import Function
 
-from stethoscope.keras.graph import INPUT, Graph, graph, walk
+from stethoscope.keras.graph import INPUT, Graph, graph, output_names, walk
 from stethoscope.keras.undisturbed import undisturbed
 
 NAMES = "object_name_uids"
@@ -38,12 +38,12 @@ def flow(model: Any, x: Any = None) -> Graph:
         inputs = _symbolic(model, x)
         how = {"training": True} if model._call_has_training_arg else {}
         outputs = model.call(inputs, **how)
-        return _graph(Function(inputs, outputs, name="traced"))
+        return _graph(model, Function(inputs, outputs, name="traced"))
     return found
 
 
-def _graph(function: Any) -> Graph:
-    result = Graph()
+def _graph(model: Any, function: Any) -> Graph:
+    result = Graph(traced=True, output_names=output_names(model, function))
     ends = walk(result, function, "", [(INPUT,) for _ in function._inputs])
     result.outputs = tuple(end[0] if end else INPUT for end in ends)
     return result

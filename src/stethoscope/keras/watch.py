@@ -177,7 +177,13 @@ class Watch(abc.ABC):
     def observe(self, observations: Sequence[Observation]) -> None:
         """Records a probed step's tensors."""
         for slot, vector in observations:
-            self.monitor.recorder.observe(slot, vector)
+            self.monitor.recorder.observe(self._as_told(slot), vector)
+
+    def _as_told(self, slot: Slot) -> Slot:
+        """`slot`, a target under its place in the Program, which lists them by their losses."""
+        if slot.stage is not Stage.TARGET:
+            return slot
+        return dataclasses.replace(slot, param=str(self.feed.target_place(int(slot.param))))
 
     def look_at_batch(self, x: Any, y: Any, outputs: Sequence[Any] | None) -> None:
         """Takes the facts of a probed step's data and of what the model made of it."""
@@ -288,7 +294,7 @@ class Watch(abc.ABC):
         self.scans_left -= 1
         what = "nan" if vector[POSITION[Stat.NAN_COUNT]] > 0 else "inf"
         which = tuple(int(row) for row in (rows or {}).get(slot, ()))
-        self._found.append(Found(step, slot, what, which))
+        self._found.append(Found(step, self._as_told(slot), what, which))
         self.monitor.schedule.alarm(step)
 
     def _tell_found(self, step: int) -> None:

@@ -147,7 +147,10 @@ class DataProfile:
     def _distinct_facts(self, known: npt.NDArray[np.float64]) -> None:
         if self._distinct is None:
             return
-        kinds, counts = np.unique(known, return_counts=True)
+        known = known.ravel()
+        start = known[: 4 * MAX_DISTINCT]  # tells it of most real values, without sorting them all
+        many = known.size > start.size and np.unique(start).size > MAX_DISTINCT
+        kinds, counts = np.unique(start if many else known, return_counts=True)
         self._distinct.update(kinds.tolist())
         if len(self._distinct) > MAX_DISTINCT:
             self._distinct = None

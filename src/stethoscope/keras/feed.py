@@ -13,9 +13,11 @@ import numpy.typing as npt
 
 from stethoscope.data import DataProfile
 from stethoscope.diagnosis import locate
+from stethoscope.keras.losses import End
 from stethoscope.program import DataSpec, FitSpec, LossSpec
 
-WHOLE_ARRAY_BYTES = 64 * 2**20  # larger data is looked at batch by batch
+WHOLE_ARRAY_BYTES = 64 * 2**20  # larger targets are looked at batch by batch
+SAMPLE_ELEMENTS = 2 * 10**6  # of an array of inputs: 0.1 s, and far more rows than ranges need
 CHUNK_ELEMENTS = 2**20  # of a whole array at a time: bounds the memory that looking takes
 MAX_BATCHES = 200  # facts of data do not change after that
 MAX_PREDICTION_ELEMENTS = 2**18  # a larger prediction (a vocabulary) is not looked at
@@ -80,10 +82,15 @@ class Feed:
 
     Args:
         call: The running fit.
+        ends: The output of each loss of the program.
+
+    Attributes:
+        ends: As given; to be set again when the model shows more of its outputs.
     """
 
-    def __init__(self, call: FitCall) -> None:
+    def __init__(self, call: FitCall, ends: Sequence[End] = ()) -> None:
         self._call = call
+        self.ends = tuple(ends)
         self._shuffled = call.spec.shuffle
         self._inputs: dict[str, DataProfile] = {}
         self._targets: dict[str, DataProfile] = {}
@@ -91,7 +98,9 @@ class Feed:
         self._prediction_shapes: list[tuple[int, ...]] = []
         self._batches = 0
         self._batch_shapes: dict[tuple[str, str], tuple[int, ...]] = {}
-        self.complete = self._whole(call.x, call.y)
+        self._whole: dict[tuple[str, str], bool] = {}  # looked at before the first step: all of it?
+        self._take_arrays("x", call.x)
+        self._take_arrays("y", call.y)
         # The data itself is the user's to keep or drop.
         self._call = FitCall(call.spec, weighted=call.weighted)
 
@@ -103,11 +112,12 @@ class Feed:
     def batch(self, x: Any, y: Any) -> None:
         """Takes the facts of one batch."""
         self._batches += 1
-        for role, profiles, data in (("x", self._inputs, x), ("y", self._targets, y)):
+        for role, data in (("x", x), ("y", y)):
+            profiles = self._profiles(role, data)
             for name, tensor in named(data):
                 self._batch_shapes[role, name] = tuple(tensor.shape)
-                if not self.complete:
-                    self._profile(profiles, name).add(as_numpy(tensor), _dtype(tensor))
+                if (role, name) not in self._whole:
+                    profiles[name].add(as_numpy(tensor), _dtype(tensor))
 
     def predictions(self, outputs: Sequence[Any]) -> None:
         """Takes the facts of the model's outputs, in Keras's flat order."""
@@ -127,55 +137,102 @@ class Feed:
         return tuple(self._spec("x", name, p) for name, p in self._inputs.items())
 
     def targets(self) -> tuple[DataSpec, ...]:
-        """The facts of the targets so far."""
-        return tuple(self._spec("y", name, p) for name, p in self._targets.items())
+        """The facts of the targets so far: those of each loss in turn, then what no loss takes."""
+        return tuple(self._spec("y", name, self._targets[name]) for name in self._told())
+
+    def target_place(self, flat: int) -> int:
+        """Index in `targets()` of the target that comes at `flat` in Keras's flat order."""
+        names = list(self._targets)
+        return self._told().index(names[flat]) if flat < len(names) else flat
 
     def losses(self, losses: Sequence[LossSpec]) -> tuple[LossSpec, ...]:
         """`losses` with the facts of their real arguments, where each belongs to one output."""
-        targets = self.targets()
         predictions = [profile.spec() for profile in self._predictions]
+        known = len(self.ends) == len(losses)
+        names = self._matched(list(self._targets)) if known else [None] * len(losses)
         revised = []
-        for i, loss in enumerate(losses):
+        for i, (loss, name) in enumerate(zip(losses, names, strict=True)):
             changes: dict[str, Any] = {"weighted": loss.weighted or self._call.weighted}
-            if len(losses) == len(targets):
-                changes["target"] = targets[i]
-                changes["target_shape"] = targets[i].batch_shape
-            if len(losses) == len(predictions):
-                changes["prediction"] = predictions[i]
-                changes["prediction_shape"] = self._prediction_shapes[i]
+            if name is not None:
+                changes["target"] = target = self._spec("y", name, self._targets[name])
+                changes["target_shape"] = target.batch_shape
+            place = self._prediction(i) if known else None
+            if place is not None:
+                changes["prediction"] = predictions[place]
+                changes["prediction_shape"] = self._prediction_shapes[place]
             revised.append(dataclasses.replace(loss, **changes))
         return tuple(revised)
 
+    def _matched(self, names: list[str]) -> list[str | None]:
+        """The name of each loss's targets, as Keras hands them out; None when unknown."""
+        if len(names) == len(self.ends) == 1:
+            return list(names)
+        matched: list[str | None] = []
+        listed = names == [str(i) for i in range(len(names))]
+        for i, end in enumerate(self.ends):
+            place = i if len(names) == len(self.ends) else end.index
+            if end.name in names:
+                matched.append(end.name)
+            elif listed and place is not None and place < len(names):
+                matched.append(names[place])
+            else:
+                matched.append(None)
+        return matched
+
+    def _told(self) -> list[str]:
+        """Names of the targets in the order of the losses."""
+        names = list(self._targets)
+        return list(dict.fromkeys([n for n in self._matched(names) if n is not None] + names))
+
+    def _prediction(self, i: int) -> int | None:
+        """The place of loss `i`'s prediction in Keras's flat order; None when unknown."""
+        index, count = self.ends[i].index, len(self._predictions)
+        if index is None and count == len(self.ends):
+            keys = [end.name for end in self.ends]
+            # Outputs in a dictionary come sorted by name.
+            index = sorted(map(str, keys)).index(str(keys[i])) if all(keys) else i
+        return index if index is not None and index < count else None
+
     def _spec(self, role: str, name: str, profile: DataProfile) -> DataSpec:
-        spec = profile.spec(complete=self.complete)
-        if not self.complete:
+        whole = self._whole.get((role, name))
+        spec = profile.spec(complete=bool(whole))
+        if whole is None:
             return spec
-        # A whole array was looked at in chunks, which are not its batches.
-        shape = self._batch_shapes.get((role, name))
-        if shape is None and self._call.spec.batch_size and spec.shape is not None:
-            shape = (self._call.spec.batch_size, *spec.shape)
-        return dataclasses.replace(spec, batch_shape=shape, batches_seen=self._batches)
+        # The array was looked at in chunks, which are not its batches.
+        shape, size = self._batch_shapes.get((role, name)), self._call.spec.batch_size
+        if shape is None and size and spec.shape is not None:
+            shape = (size, *spec.shape)
+        # Rows spread over the whole array tell what as many rows of shuffled batches would.
+        batches = spec.rows_seen // size if size and not whole else 0
+        batches = max(self._batches, batches)
+        return dataclasses.replace(spec, batch_shape=shape, batches_seen=batches)
 
-    def _whole(self, x: Any, y: Any) -> bool:
-        arrays = [a for data in (x, y) for _, a in named(data)]
-        if not arrays or not all(_is_array(a) for a in arrays):
-            return False
-        if (
-            sum(int(getattr(a, "nbytes", WHOLE_ARRAY_BYTES + 1)) for a in arrays)
-            > WHOLE_ARRAY_BYTES
-        ):
-            return False
-        for profiles, data in ((self._inputs, x), (self._targets, y)):
-            for name, tensor in named(data):
-                profile, dtype = self._profile(profiles, name), _dtype(tensor)
-                values = as_numpy(tensor)
-                rows = max(1, CHUNK_ELEMENTS // max(int(np.prod(values.shape[1:])), 1))
-                for start in range(0, len(values), rows):
-                    profile.add(values[start : start + rows], dtype)
-        return True
+    def _take_arrays(self, role: str, data: Any) -> None:
+        """Looks at arrays before the first step: at all targets, at a sample of the inputs."""
+        arrays = named(data)
+        size = sum(int(getattr(a, "nbytes", WHOLE_ARRAY_BYTES + 1)) for _, a in arrays)
+        small = size <= WHOLE_ARRAY_BYTES
+        if not all(_is_array(a) and (small or (role == "x" and _in_memory(a))) for _, a in arrays):
+            return
+        profiles = self._profiles(role, data)
+        for name, tensor in arrays:
+            values = _sample(tensor) if role == "x" else as_numpy(tensor)
+            rows = max(1, CHUNK_ELEMENTS // max(int(np.prod(values.shape[1:])), 1))
+            for start in range(0, len(values), rows):
+                profiles[name].add(values[start : start + rows], _dtype(tensor))
+            self._whole[role, name] = len(values) == len(tensor)
 
-    def _profile(self, profiles: dict[str, DataProfile], name: str) -> DataProfile:
-        return profiles.setdefault(name, DataProfile(name, self._shuffled))
+    def _profiles(self, role: str, data: Any) -> dict[str, DataProfile]:
+        """The profiles of the inputs or targets, with one for everything in `data`."""
+        profiles = self._inputs if role == "x" else self._targets
+        names = [name for name, _ in named(data)]
+        if any(name not in profiles for name in names):
+            matched = self._matched(names) if role == "y" else []
+            ignored = {n: e.ignore for n, e in zip(matched, self.ends, strict=False)}
+            for name in names:
+                profile = DataProfile(name, self._shuffled, ignore=ignored.get(name))
+                profiles.setdefault(name, profile)
+        return profiles
 
 
 def named(data: Any) -> list[tuple[str, Any]]:
@@ -210,3 +267,21 @@ def _dtype(tensor: Any) -> str | None:
 
 def _is_array(value: Any) -> bool:
     return hasattr(value, "shape") and hasattr(value, "dtype") and hasattr(value, "__len__")
+
+
+def _in_memory(array: Any) -> bool:
+    return isinstance(array, np.ndarray) or hasattr(array, "detach") or keras.ops.is_tensor(array)
+
+
+def _sample(tensor: Any) -> npt.NDArray[Any]:
+    """All rows of an array, or as many as `SAMPLE_ELEMENTS` allows, spread evenly over it."""
+    size = max(int(np.prod(tensor.shape[1:])), 1)
+    rows = max(SAMPLE_ELEMENTS // size, 1)
+    if len(tensor) <= rows:
+        return as_numpy(tensor)
+    # One row somewhere in each of as many equal parts: data that repeats is met at every phase.
+    jitter = np.random.default_rng(0).random(rows)
+    where = ((np.arange(rows) + jitter) * (len(tensor) / rows)).astype(np.int64)
+    if isinstance(tensor, np.ndarray) or hasattr(tensor, "detach"):
+        return as_numpy(tensor[where])  # no copy of the whole, wherever it lies
+    return as_numpy(tensor)[where]

@@ -48,6 +48,9 @@ STEPS = np.arange(600)
         ),
         pytest.param(BASELINE + 0.02 * NOISE[:600], State.HARMED, id="flat-at-the-baseline"),
         pytest.param(BASELINE + 0.3 * NOISE[:600], State.HARMED, id="flat-in-much-noise"),
+        pytest.param(
+            np.append(1.1, 12 + 5 * NOISE[:150]), State.HARMED, id="far-above-in-its-own-noise"
+        ),
         pytest.param(np.full(600, 7.67), State.HARMED, id="exactly-constant"),
         pytest.param(2.3 + STEPS / 100, State.HARMED, id="rises"),
         pytest.param(

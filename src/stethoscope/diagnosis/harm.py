@@ -14,6 +14,7 @@ from stethoscope.rules._series import CLEAR, Series
 MARGIN = 0.02  # a model that uses its input is 2 % better than one that does not
 FALL = 0.05  # without a baseline: a fall by a twentieth is no rounding
 NO_CRITERION = "no learning criterion applies to this loss"
+FAR = 2.0  # twice the first loss and twice the baseline: no noise of a first batch does that
 SURE = 300  # steps by which a network that learns has left its first loss, with room to spare
 SLOW = 10.0  # at its present slope it would need ten times the run so far to reach the baseline
 
@@ -70,8 +71,8 @@ def _against(baseline: float, words: str, series: Series) -> Harm:
     slack = MARGIN * abs(baseline)
     if level + 3 * error < baseline - slack:
         return Harm(State.LEARNING, f"loss {level:.4g}; {words} {baseline:.4g}")
-    if series.risen():
-        return Harm(State.HARMED, f"the loss rose from {series.start():.4g} to {level:.4g}")
+    if series.risen() or level - 3 * error > FAR * max(baseline, series.early[0]):
+        return Harm(State.HARMED, f"the loss rose from {series.early[0]:.4g} to {level:.4g}")
     slope, clear = series.trend()
     falling = slope < 0 and clear < -CLEAR
     patience = 1.0 if level > series.start() else SLOW  # worse than at the start: soon, or never

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from stethoscope.faults._base import (
@@ -15,7 +16,12 @@ from stethoscope.faults._base import (
 )
 from stethoscope.faults._output_layer import head_at
 from stethoscope.rules._base import loss_path
+from stethoscope.rules._baseline import trivial_loss
+from stethoscope.rules._output import Head
 from stethoscope.types import Change, Fix, Op
+from stethoscope.vocabulary import TargetKind
+
+NEAR = 0.2  # four fifths of the way from the baseline to the floor
 
 
 class DoubleActivation(Fault):
@@ -45,4 +51,40 @@ class DoubleActivation(Fault):
                 (f"What does {head.loss.type} take?", "logits"),
                 ("What is it given?", f"the output of {head.activation or 'a softmax'}"),
             ]
-            yield self.suspect([symptom], confidence=CERTAIN, fixes=fixes, why=why, fatal=True)
+            floor = _floor(head)
+            message = symptom.message
+            if floor is not None:
+                message += f" The loss cannot fall below {floor:.3g}."
+                why.append(("How low can the loss fall?", f"to {floor:.4g}, not to 0"))
+            yield self.suspect(
+                [symptom],
+                message=message,
+                confidence=CERTAIN,
+                fixes=fixes,
+                why=why,
+                fatal=not _arrived(findings, floor),
+            )
+
+
+def _floor(head: Head) -> float | None:
+    """The least loss when what the loss squashes lies between 0 and 1 already.
+
+    For a softmax over C classes the best input is 1 for the right class and 0 for the others:
+    -log(e / (e + C - 1)). For a sigmoid it is 1 or 0: log(1 + 1/e) where the target is 1, log 2
+    where it is 0.
+    """
+    if head.loss.target_kind is TargetKind.BINARY:
+        if head.target is None or head.target.mean is None:
+            return None
+        ones = min(max(head.target.mean, 0.0), 1.0)
+        return ones * math.log(1 + math.exp(-1)) + (1 - ones) * math.log(2)
+    return math.log(math.e + head.units - 1) - 1 if head.units and head.units > 1 else None
+
+
+def _arrived(findings: Findings, floor: float | None) -> bool:
+    """Whether the run has nearly reached the floor: then it learned what it could."""
+    level, error = findings.measured.loss.level()
+    known = trivial_loss(findings.program)
+    if floor is None or known is None or not math.isfinite(error):
+        return False
+    return level < floor + NEAR * (known[0] - floor)

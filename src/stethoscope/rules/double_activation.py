@@ -43,8 +43,8 @@ class DoubleActivation(ProgramRule):
             name = head.activation or "softmax"
             evidence = [Evidence(f"input of {head.loss.type}", name, "logits", "!=")]
             if seen is not None and seen.min is not None and seen.max is not None:
-                evidence.append(Evidence(f"smallest input of {head.loss.type}", seen.min, 0, ">"))
-                evidence.append(Evidence(f"largest input of {head.loss.type}", seen.max, 1, "<"))
+                size = max(abs(seen.min), abs(seen.max))
+                evidence.append(Evidence(f"largest input of {head.loss.type}", size, 1, "<"))
             yield self.symptom(
                 head.place(program),
                 evidence,

@@ -12,17 +12,21 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 from torch_watching import watched
 
+import stethoscope
 from stethoscope.program import Program
+from stethoscope.types import Severity
 
 X = torch.linspace(-1, 1, 48).reshape(12, 4)
 Y = torch.arange(12) % 3
 STEPS = 5  # the last facts are taken at the fifth
 
 
-def program_of(model: nn.Module, loss: Callable[[nn.Module], Tensor], folder: Path) -> Program:
+def program_of(
+    model: nn.Module, loss: Callable[[nn.Module], Tensor], folder: Path, steps: int = STEPS
+) -> Program:
     def train() -> None:
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for _ in range(STEPS):
+        for _ in range(steps):
             optimizer.zero_grad()
             loss(model).backward()
             optimizer.step()
@@ -84,3 +88,110 @@ def test_targets_that_are_all_ignored_have_no_classes(tmp_path: Path) -> None:
     facts = program.targets[0]
     assert (facts.class_counts, facts.min, facts.batches_seen) == ((), None, 0)
     assert program.losses[0].config["ignored_share"] == 1
+
+
+# The layer that a loss judges
+
+
+class Net(nn.Module):
+    """A softmax in the way asked for, and what comes behind it."""
+
+    def __init__(self, activate: nn.Module, behind: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.fc = nn.Linear(4, 3)
+        self.activate = activate
+        self.behind = behind
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.behind(self.activate(self.fc(x)))
+
+
+class Functional(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.softmax(x, dim=1)
+
+
+def same(x: Tensor) -> Tensor:
+    return x
+
+
+SAME: dict[str, Callable[[Tensor], Tensor]] = {
+    "itself": same,
+    "view": lambda p: p.view(3, 4, 3).flatten(0, 1),
+    "cast": lambda p: p.double().float(),
+    "rows": lambda p: p[torch.arange(12)],
+    "permute": lambda p: p.t().contiguous().transpose(0, 1),
+    "joined": lambda p: torch.cat([p[:6], p[6:]]),
+    "chunks": lambda p: torch.stack(p.chunk(3)).reshape(12, 3),
+}
+COMPUTED: dict[str, Callable[[Tensor], Tensor]] = {
+    "log": torch.log,
+    "log-in-place": lambda p: p.clone().log_(),
+    "scaled": lambda p: p * 64,
+    "scaled-in-place": lambda p: p.clone().mul_(64),
+    "plus": lambda p: p + torch.linspace(0, 1, 3),
+    "weighted-sum": lambda p: (p * torch.arange(3.0)).cumsum(1),
+    "joined-with-data": lambda p: torch.cat([p[:, :2], X[:, :1]], 1),
+    "padded": lambda p: F.pad(p[:, :2], (0, 1)),
+    "log-then-view": lambda p: torch.log(p).view(4, 3, 3).flatten(0, 1),
+}
+
+
+@pytest.mark.parametrize("place", ["in-the-model", "in-the-loop"])
+@pytest.mark.parametrize("name", [*SAME, *COMPUTED])
+def test_the_output_layer_is_the_one_whose_values_the_loss_reads(
+    name: str, place: str, tmp_path: Path
+) -> None:
+    function = SAME.get(name) or COMPUTED[name]
+    within = place == "in-the-model"
+    model = Net(nn.Softmax(dim=1) if within else Functional(), function if within else same)
+
+    def loss(m: nn.Module) -> Tensor:
+        return F.cross_entropy(m(X) if within else function(m(X)), Y)
+
+    program = program_of(model, loss, tmp_path, steps=1)
+    spec = program.losses[0]
+    if name in COMPUTED and not (within and name.startswith("scaled")):  # a layer of its own
+        assert (spec.output, spec.config.get("computed")) == (None, True)
+        return
+    layer = program.layer(spec.output or "")
+    assert layer is not None and "computed" not in spec.config
+    assert layer.activation == ("softmax" if name in SAME else "linear")
+
+
+@pytest.mark.parametrize("place", ["in-the-model", "in-the-loop"])
+def test_a_hand_written_loss_on_computed_values_has_no_output_layer(
+    place: str, tmp_path: Path
+) -> None:
+    def expected(p: Tensor) -> Tensor:
+        return (p * torch.arange(3.0)).sum(1)
+
+    within = place == "in-the-model"
+    model = Net(Functional(), expected if within else same)
+
+    def loss(m: nn.Module) -> Tensor:
+        out = m(X) if within else expected(m(X))
+        return ((out - Y) ** 2).mean()
+
+    spec = program_of(model, loss, tmp_path, steps=1).losses[0]
+    assert (spec.name, spec.output) == ("mse", None)
+
+
+@pytest.mark.parametrize(
+    ("behind", "found"),
+    [(torch.log, set()), (same, {"double-activation"})],
+    ids=["log-probabilities", "probabilities"],
+)
+def test_only_a_softmax_that_reaches_crossentropy_is_accused(
+    behind: Callable[[Tensor], Tensor], found: set[str], tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    model = Net(Functional(), same)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    with stethoscope.watch(model, quiet=True, trace_dir=str(tmp_path)) as scope:
+        for _ in range(40):
+            optimizer.zero_grad()
+            F.cross_entropy(behind(model(X)), (X[:, 0] > 0).long() * 2).backward()
+            optimizer.step()
+    told = [d for d in scope.report.diagnoses if d.severity is not Severity.NOTE]
+    assert {d.fault for d in told} == found

@@ -48,7 +48,8 @@ def heads(program: Program) -> Iterator[Head]:
     outputs = program.output_layers()
     for index, loss in enumerate(program.losses):
         layer = program.layer(loss.output) if loss.output else None
-        if layer is None and len(program.losses) == 1 and len(outputs) == 1:
+        traced = "computed" in loss.config  # of values that no layer gave as they are
+        if layer is None and not traced and len(program.losses) == 1 and len(outputs) == 1:
             layer = outputs[0]
         layer = _acting(program, layer)
         target = target_of(program, loss)

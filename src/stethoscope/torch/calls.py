@@ -132,6 +132,31 @@ def call_kind(
     return kind, name
 
 
+_JOINS = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack"})
+_ADDING = frozenset({"pad", "fold"})  # reshapes that put numbers in or sum them
+
+
+def keeps_values(func: Callable[..., Any], joins: bool = True) -> bool:
+    """Whether the result holds nothing but values of the first argument, reshaped or selected.
+
+    Args:
+        func: A torch function or method.
+        joins: Whether values put together also count.
+    """
+    name = call_name(func)
+    if name in _JOINS:
+        return joins
+    return _KINDS.get(name) is LayerKind.RESHAPE and name not in _ADDING
+
+
+def writes_in_place(func: Callable[..., Any]) -> bool:
+    """Whether `func` puts other values into its first argument and returns it."""
+    name = getattr(func, "__name__", "")
+    if name.startswith("__"):
+        return name.startswith("__i") and name not in ("__int__", "__index__", "__invert__")
+    return name.endswith("_") and name not in ("requires_grad_", "share_memory_")
+
+
 def _refined(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """The activation's name, where its arguments make it another function."""
     if name == "hardtanh":

@@ -32,11 +32,18 @@ class Origin:
         keys: The layers that it was made of; empty for the input of the model.
         exact: It is the very output of its one layer.
         unit_axis: Axis of its units or channels.
+        same: Its values are those of that output: reshaped, cast, selected or joined.
     """
 
     keys: tuple[Key, ...]
     exact: bool
     unit_axis: int | None
+    same: bool = False
+
+    @property
+    def layer(self) -> Key | None:
+        """The layer whose output these values are; None where they are computed from it."""
+        return self.keys[0] if len(self.keys) == 1 and (self.exact or self.same) else None
 
 
 @dataclasses.dataclass

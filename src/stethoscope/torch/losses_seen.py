@@ -136,8 +136,8 @@ def _facts(
     prediction, target = pair
     origin = step.flow.origin(prediction)
     step.flow.read([prediction], "loss")
-    if site.output is None and origin is not None and len(origin.keys) == 1:
-        site.output = origin.keys[0]
+    if site.output is None and origin is not None:
+        site.output, site.computed = origin.layer, origin.layer is None
     _target(step, root, site, target)
 
 
@@ -201,14 +201,17 @@ def _hand_written(step: Step, root: Root, loss: Tensor) -> None:
     key = ("hand-written", len(step.losses) - 1)
     site = root.sites.get(key)
     names: dict[int, str] = {}
-    keys: dict[str, Key] = {}
+    keys: dict[str, Key | None] = {}
+    made: set[int] = set()
     for call in step.calls:
         for tensor in tensors_in((call.args, call.kwargs)):
             origin = step.flow.origin(tensor)
             if origin is not None and len(origin.keys) == 1:
                 text = f"{origin.keys[0][0]}:{origin.keys[0][1]}"
-                keys[text] = origin.keys[0]
                 names[id(tensor)] = text
+                if id(tensor) not in made:  # what the model gave, before the loss began
+                    keys[text] = origin.layer
+        made.update(id(tensor) for tensor in tensors_in(call.result))
     if site is None or due(site.calls + 1):
         spec = describe.hand_written_loss(step.calls, loss, outputs=names)
         if spec is None:
@@ -218,6 +221,7 @@ def _hand_written(step: Step, root: Root, loss: Tensor) -> None:
             site = root.sites[key] = LossSite(spec, None, profile, len(root.sites))
         site.spec = spec
         site.output = keys.get(spec.output or "")
+        site.computed = spec.output is not None and site.output is None
     site.calls += 1
     pair = compared(step.calls, loss, outputs=names)
     if pair is not None:

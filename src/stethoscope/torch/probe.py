@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from stethoscope.diagnosis import locate
 from stethoscope.stats import FloatArray
 from stethoscope.torch import describe
+from stethoscope.torch.calls import keeps_values, writes_in_place
 from stethoscope.torch.flow import Key, Node, Origin, merged, tensors_in
 from stethoscope.torch.roots import Root
 from stethoscope.torch.step import Step
@@ -209,17 +210,22 @@ class Probe:
         origins = self._read([t for t in tensors if id(t) not in self.root.params], func)
         if owners:
             flow.connect(origins or [Origin((), False, None)], owners[0])
-            origin = Origin((owners[0],), False, None)
+            # Whatever was done to its inputs, the module that holds the parameter gave this.
+            origin = Origin((owners[0],), False, None, same=True)
         elif origins:
             axis = origins[0].unit_axis
             if len(outputs[0].shape) != len(tensors[0].shape):
                 axis = -1
-            origin = Origin(merged(origins), False, axis)
+            same = keeps_values(func, len(origins) == len(tensors)) and all(
+                o.layer is not None for o in origins
+            )
+            origin = Origin(merged(origins), False, axis, same)
         else:
             return
         known = {id(t) for t in tensors}
+        written = not keeps_values(func) and writes_in_place(func)
         for tensor in outputs:
-            if id(tensor) not in known or flow.origin(tensor) is None:
+            if written or id(tensor) not in known or flow.origin(tensor) is None:
                 flow.mark(tensor, origin)
 
     # Helpers

@@ -30,6 +30,7 @@ class LossSite:
         profile: Facts of the targets of all probed steps.
         number: Place among the loss calls of its root.
         calls: How often it was seen on probed steps.
+        computed: The prediction is computed from the output of layers, and is no layer's own.
         rows, labels, ignored: Samples, and class ids in all and ignored ones, of those targets.
     """
 
@@ -38,6 +39,7 @@ class LossSite:
     profile: DataProfile
     number: int = 0
     calls: int = 0
+    computed: bool = False
     rows: int = 0
     labels: int = 0
     ignored: int = 0
@@ -55,8 +57,13 @@ class LossSite:
                 self.profile.add(array(kept), str(values.dtype).removeprefix("torch."))
 
     def described(self) -> LossSpec:
-        """The loss with the facts of all its targets so far."""
+        """The loss with the facts of all its targets so far.
+
+        `config["computed"]` says that there is no output layer, rather than an unknown one.
+        """
         spec = self.spec
+        if self.computed:
+            spec = dataclasses.replace(spec, config={**spec.config, "computed": True})
         if self.ignored:
             config = {**spec.config, "ignored_share": self.ignored / self.labels}
             spec = dataclasses.replace(spec, config=config)

@@ -20,7 +20,7 @@ GROUPS = {
     "fixed-library": "Fixed partners with `watch` or the callback: silent",
     "paraphrase": "Paraphrases of the faulty examples: same fault, place, line",
     "change": "The recommended Change, applied by hand, makes the faulty example learn",
-    "scaled": "One program, its rate x10, x100, x1000, its features x3, x300: different Changes"
+    "scaled": "One program, its rate x10, x100, x1000, its features x3, x300: measured Changes"
     " that learn",
     "kill": "A run killed by SIGKILL at a random moment leaves a trace that `check` reads",
     "harm": "The faulty example, bare, ends clearly worse than its fixed partner",

@@ -21,7 +21,7 @@ from jax._src import core as jax_core
 
 from stethoscope.keras import array_stats, jax_stats
 from stethoscope.keras.layout import Layout
-from stethoscope.keras.taps import Tapped, tap
+from stethoscope.keras.taps import Tapped
 from stethoscope.keras.undisturbed import undisturbed
 from stethoscope.stats import FloatArray
 from stethoscope.types import Slot, Stage
@@ -55,6 +55,7 @@ class Listener:
         self.tensors: list[Any] = []
         self.outputs: dict[str, Any] = {}
         self.missed: set[str] = set()
+        self.functions: set[str] = set()
         self._sinks = sinks
         self._trace = _current_trace()
 
@@ -77,6 +78,10 @@ class Listener:
         self.outputs[tapped.path] = (tensor.shape, tensor.dtype, tensor.size)
         sink = self._sinks.get(tapped.path)
         return tensor if sink is None else jax_stats.listen(tensor, sink)
+
+    def miss(self, path: str) -> None:
+        """Is told of a functional activation that is not seen."""
+        self.functions.add(path)
 
     def _sees(self, tapped: Tapped, tensor: Any) -> bool:
         if not isinstance(tensor, jax.Array):
@@ -103,15 +108,17 @@ class Probe:
     Attributes:
         seen: What each tensor of the result is, filled by the first call.
         missed: Paths of layers that ran where their tensors cannot be seen.
+        functions: Where functional activations were not seen; "" is the model itself.
     """
 
     def __init__(self, model: Any, layout: Layout, on_device: bool | None = None) -> None:
         self._model = model
-        self._tapped = layout.tapped
+        self._layout = layout
         self._parameters = layout.of(model.trainable_variables)
         self._on_device = jax.default_backend() != "cpu" if on_device is None else on_device
         self.seen: list[Seen] = []
         self.missed: set[str] = set()
+        self.functions: set[str] = set()
         eager = model.run_eagerly or not model.jit_compile
         self._compute = self._step if eager else jax.jit(self._step)
         self._traced = False
@@ -158,7 +165,7 @@ class Probe:
         def loss_of(trainable: Any, sinks: Mapping[str, Any]) -> Any:
             nonlocal listener
             listener = Listener(sinks)
-            with tap(self._tapped, listener):
+            with self._layout.listening(self._model, listener):
                 _, (loss, outputs, *_) = self._model.compute_loss_and_updates(
                     trainable,
                     other,
@@ -183,7 +190,7 @@ class Probe:
         pairs += self._of_parameters(Stage.WEIGHT, trainable)
         pairs += zip(listener.seen, tensors, strict=True)
         pairs.append((Seen(Slot("", "", Stage.LOSS), 1), loss))
-        self.missed = listener.missed
+        self.missed, self.functions = listener.missed, listener.functions
         results = [self._result(one, tensor) for one, tensor in pairs]
         self.seen = [one for one, _ in pairs]
         for path, output in reversed(listener.outputs.items()):

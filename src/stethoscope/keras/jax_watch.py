@@ -145,6 +145,7 @@ class JaxWatch(Watch):
         outputs = None
         if probe is not None:
             outputs = started[1]
+            self.declare_functions(probe.functions)
             for path in probe.missed:
                 self.declare(f"layer {path}", "it runs inside a loop or a rematerialized layer")
         seen = self._seen(probe, started, before, after)

@@ -191,6 +191,8 @@ def _operation_activation(operation: Any) -> str | None:
     if not from_library(type(operation)):
         return None
     name = type(operation).__name__
+    if name == "ReLU":  # `keras.activations.relu` on a symbolic tensor
+        return _relu(operation)
     return activation_name(_OPERATION_NAMES.get(name, snake_case(name)))
 
 
@@ -227,17 +229,21 @@ def layer_activation(layer: Any) -> str | None:
 def _activation_layer(layer: Any) -> str | None:
     names = library_classes(layer)
     if "ReLU" in names:
-        ceiling = getattr(layer, "max_value", None)
-        slope = getattr(layer, "negative_slope", 0.0)
-        if getattr(layer, "threshold", 0.0):
-            return None
-        if slope:
-            return "leaky_relu" if ceiling is None else None
-        return {None: "relu", 6.0: "relu6"}.get(ceiling)
+        return _relu(layer)
     if "Lambda" in names:
         return activation_name(getattr(layer, "function", None) or _unknown)
     named = known_as(layer, _ACTIVATION_LAYERS)
     return named if named else activation_name(getattr(layer, "activation", _unknown))
+
+
+def _relu(layer: Any) -> str | None:
+    ceiling = getattr(layer, "max_value", None)
+    slope = getattr(layer, "negative_slope", 0.0)
+    if getattr(layer, "threshold", 0.0):
+        return None
+    if slope:
+        return "leaky_relu" if ceiling is None else None
+    return {None: "relu", 6.0: "relu6"}.get(ceiling)
 
 
 def _unknown() -> None:

@@ -52,6 +52,9 @@ class Listener(Protocol):
     def after(self, tapped: Tapped, tensor: Any) -> Any:
         """Sees an output and returns what the layer is to return."""
 
+    def miss(self, path: str) -> None:
+        """Is told of a functional activation that is not seen; "" where the model calls it."""
+
 
 def choose(nodes: Mapping[str, Node], specs: Sequence[LayerSpec]) -> list[Tapped]:
     """What to tap of a described model: each object once, under its first path."""
@@ -90,12 +93,21 @@ def _is_bounded(interval: tuple[float, float]) -> bool:
 
 
 @contextlib.contextmanager
-def tap(tapped: Sequence[Tapped], listener: Listener) -> Iterator[None]:
-    """While open, `listener` sees every call of the layers in `tapped`."""
+def tap(
+    tapped: Sequence[Tapped], listener: Listener, inside: list[Tapped | None] | None = None
+) -> Iterator[None]:
+    """While open, `listener` sees every call of the layers in `tapped`.
+
+    Args:
+        tapped: The layers.
+        listener: What sees them.
+        inside: Is told the layers whose call is running, innermost last.
+    """
     shadows = []
+    inside = [] if inside is None else inside
     try:
         for one in tapped:
-            shadows.append(shadow(one.layer, "call", _call(one, listener)))
+            shadows.append(shadow(one.layer, "call", _call(one, listener, inside)))
             if one.inline:
                 shadows.append(shadow(one.layer, "activation", _activation(one, listener)))
         yield
@@ -119,14 +131,19 @@ def shadow(owner: Any, name: str, value: Any) -> Callable[[], None]:
     return undo
 
 
-def _call(tapped: Tapped, listener: Listener) -> Callable[..., Any]:
+def _call(tapped: Tapped, listener: Listener, inside: list[Tapped | None]) -> Callable[..., Any]:
     original = tapped.layer.call
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         if tapped.is_activation and args:
             listener.before(tapped, args[0])
-        return _after(tapped, listener, original(*args, **kwargs))
+        inside.append(tapped)
+        try:
+            output = original(*args, **kwargs)
+        finally:
+            inside.pop()
+        return _after(tapped, listener, output)
 
     return call
 

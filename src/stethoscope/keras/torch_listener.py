@@ -10,7 +10,7 @@ import torch
 
 from stethoscope.keras.layout import Layout
 from stethoscope.keras.nonfinite import bad_rows, first_nonfinite
-from stethoscope.keras.taps import Tapped, tap
+from stethoscope.keras.taps import Tapped
 from stethoscope.keras.undisturbed import undisturbed
 from stethoscope.keras.watch import Observation
 from stethoscope.torch.tensors import describe
@@ -23,12 +23,13 @@ class Listener:
     Attributes:
         seen: In the order in which the step computed them.
         rows: Slot to the samples that hold a non-finite value.
+        missed: Where functional activations were not seen; "" is the model itself.
     """
 
     def __init__(self) -> None:
         self.seen: list[Observation] = []
         self.rows: dict[Slot, list[int]] = {}
-        self._called: set[str] = set()
+        self.missed: set[str] = set()
         self.problem: Exception | None = None
 
     def before(self, tapped: Tapped, tensor: Any) -> None:
@@ -50,6 +51,10 @@ class Listener:
                     lambda gradient: self._see(slot, gradient)
                 )
         return tensor
+
+    def miss(self, path: str) -> None:
+        """Is told of a functional activation that is not seen."""
+        self.missed.add(path)
 
     def tensor(self, slot: Slot, tensor: Any) -> None:
         """Sees any other tensor of the step."""
@@ -96,7 +101,7 @@ def rerun(model: Any, layout: Layout, batch: Any, seeds: list[tuple[Any, Any]]) 
     variables = model.trainable_variables
     scope = keras.StatelessScope(state_mapping=seeds, collect_losses=True)
     with undisturbed(), torch.random.fork_rng(), torch.enable_grad(), scope:
-        with tap(layout.tapped, listener):
+        with layout.listening(model, listener):
             how = {"training": True} if model._call_has_training_arg else {}
             outputs = model(x, **how)
         loss = model._compute_loss(x=x, y=y, y_pred=outputs, sample_weight=weight, training=True)

@@ -10,7 +10,7 @@ import keras
 import torch
 
 from stethoscope.keras.nonfinite import first_nonfinite
-from stethoscope.keras.taps import shadow, tap
+from stethoscope.keras.taps import shadow
 from stethoscope.keras.torch_listener import Listener, rerun, seed_variables
 from stethoscope.keras.watch import Watch
 from stethoscope.types import Slot, Stage
@@ -36,6 +36,7 @@ class TorchWatch(Watch):
                 raise listener.problem
             x, y, _ = keras.utils.unpack_x_y_sample_weight(args[0][0])
             if probed:
+                self.declare_functions(listener.missed)
                 listener.data(x, y)
                 self.look_at_batch(x, y, outputs[0] if outputs else None)
                 self.observe([one for one in listener.seen if not one[0].stage.is_scalar])
@@ -65,7 +66,7 @@ class TorchWatch(Watch):
         stack.callback(shadow(self.model, "_compute_loss", loss))
         if probed:
             stack.callback(shadow(self.model, "call", _keep_outputs(self.model.call, outputs)))
-            stack.enter_context(tap(self.layout.tapped, listener))
+            stack.enter_context(self.layout.listening(self.model, listener))
 
     def _seeds(self) -> list[Any]:
         """The states of the random generators of the model's layers."""

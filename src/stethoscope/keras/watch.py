@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stethoscope.keras.feed import Feed
+from stethoscope.keras.functions import reasons
 from stethoscope.keras.layout import Layout
 from stethoscope.keras.meters import Meters
 from stethoscope.monitor import FaultyTrainingError, Monitor
@@ -173,6 +174,11 @@ class Watch(abc.ABC):
         recorder = self.monitor.recorder
         if topic not in recorder.program.unseen:
             recorder.revise(unseen={**recorder.program.unseen, topic: reason})
+
+    def declare_functions(self, missed: set[str]) -> None:
+        """Says where functional activations are not seen; see `functions.reasons`."""
+        for topic, reason in reasons(missed).items():
+            self.declare(topic, reason)
 
     def observe(self, observations: Sequence[Observation]) -> None:
         """Records a probed step's tensors."""

@@ -50,6 +50,15 @@ ACTIVATION_NAMES: dict[str, str] = {
     "threshold": "threshold",
 }
 
+_AXES: dict[str, tuple[int, int | None]] = {
+    # Where the axis stands among the arguments, and which it is by default.
+    "softmax": (1, None),
+    "softmin": (1, None),
+    "log_softmax": (1, None),
+    "gumbel_softmax": (4, -1),
+    "glu": (1, -1),
+}
+
 _SCALING = frozenset({"mul", "multiply", "div", "divide", "true_divide", "truediv", "add", "sub"})
 
 
@@ -155,6 +164,36 @@ def writes_in_place(func: Callable[..., Any]) -> bool:
     if name.startswith("__"):
         return name.startswith("__i") and name not in ("__int__", "__index__", "__invert__")
     return name.endswith("_") and name not in ("requires_grad_", "share_memory_")
+
+
+def activation_axis(
+    func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], rank: int
+) -> int | None:
+    """The axis over which an activation runs, counted from the front.
+
+    Args:
+        func: An activation.
+        args: Its arguments.
+        kwargs: Likewise.
+        rank: Number of axes of what it is called on.
+
+    Returns:
+        None for an activation that takes each element on its own.
+    """
+    found = _AXES.get(call_name(func))
+    if found is None:
+        return None
+    index, default = found
+    return plain_axis(kwargs.get("dim", args[index] if len(args) > index else default), rank)
+
+
+def plain_axis(axis: Any, rank: int) -> int | None:
+    """`axis` counted from the front; torch's own choice for a softmax that was given none."""
+    if axis is None:
+        return 0 if rank in (0, 1, 3) else 1
+    if not isinstance(axis, int) or not -rank <= axis < rank:
+        return None
+    return axis % rank
 
 
 def _refined(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:

@@ -245,6 +245,10 @@ def _config(module: nn.Module, kind: LayerKind) -> dict[str, Any]:
             module._parameters.get("bias") is not None
             or any(name.startswith("parametrizations.bias") for name, _ in _own(module))
         )
+    if kind is LayerKind.ACTIVATION and isinstance(config.get("dim"), int):
+        config["axis"] = config["dim"]
+    if kind is LayerKind.ACTIVATION and isinstance(module, nn.Softmax2d):
+        config["axis"] = -3  # the channels
     if kind is LayerKind.DROPOUT and "p" in config:
         config["rate"] = config["p"]
     function = vars(module).get("activation")  # of a transformer layer

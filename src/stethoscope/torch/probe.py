@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from stethoscope.diagnosis import locate
 from stethoscope.stats import FloatArray
 from stethoscope.torch import describe
-from stethoscope.torch.calls import keeps_values, writes_in_place
+from stethoscope.torch.calls import activation_axis, keeps_values, writes_in_place
 from stethoscope.torch.flow import Key, Node, Origin, merged, tensors_in
 from stethoscope.torch.roots import Root
 from stethoscope.torch.step import Step
@@ -171,6 +171,9 @@ class Probe:
         if node.source is None:
             node.source = locate.here(sys._getframe(2))
             node.config = _settings(args, kwargs, kind)
+            over = activation_axis(func, args, kwargs, outputs[0].ndim)
+            if kind is LayerKind.ACTIVATION and over is not None:
+                node.config["axis"] = over
         flow.connect(origins or [Origin((), False, None)], key)
         axis = _unit_axis(kind, name, outputs, origins)
         for tensor in outputs:
@@ -325,8 +328,8 @@ def _unit_axis(
 def _settings(args: tuple[Any, ...], kwargs: dict[str, Any], kind: LayerKind) -> dict[str, Any]:
     config = {n: kwargs[n] for n in SETTINGS if isinstance(kwargs.get(n), (int, float))}
     plain = [a for a in args[1:2] if isinstance(a, (int, float)) and not isinstance(a, bool)]
-    if plain and kind is LayerKind.ACTIVATION:
-        config.setdefault("dim", plain[0])
+    if kind is LayerKind.ACTIVATION:
+        config.pop("dim", None)  # it is the axis
     elif plain and kind is LayerKind.DROPOUT:
         config.setdefault("p", plain[0])
     elif plain and kind is LayerKind.RESCALE:

@@ -10,6 +10,7 @@ import dataclasses
 
 from stethoscope.program import LayerSpec
 from stethoscope.torch import describe, sources
+from stethoscope.torch.calls import plain_axis
 from stethoscope.torch.flow import Flow, Key, Node
 from stethoscope.torch.probe import is_layer
 from stethoscope.torch.roots import Root
@@ -102,7 +103,7 @@ class Structure:
             spec = describe.layer_spec(path, module, find(key))
             if key in self._bases:
                 spec = _with_activation(spec, self._nodes[self._bases[key]])
-            specs.append(dataclasses.replace(spec, output_shape=node.shape))
+            specs.append(_with_shape(spec, node.shape))
         for key, module in modules.items():
             if key in self._nodes or not (module._parameters or is_layer(module)):
                 continue
@@ -141,7 +142,20 @@ def _call_spec(path: str, node: Node) -> LayerSpec:
 
 
 def _with_activation(spec: LayerSpec, node: Node) -> LayerSpec:
-    config = {**spec.config, **{f"activation_{k}": v for k, v in node.config.items()}}
+    config = dict(spec.config)
+    for name, value in node.config.items():
+        config[name if name == "axis" else f"activation_{name}"] = value
     return dataclasses.replace(
         spec, activation=node.name, activation_source=node.source, config=config
     )
+
+
+def _with_shape(spec: LayerSpec, shape: tuple[int, ...] | None) -> LayerSpec:
+    """`spec` with its output's shape, and the axis of a softmax counted from the front."""
+    config = dict(spec.config)
+    of_module = spec.kind is LayerKind.ACTIVATION and ("axis" in config or "dim" in config)
+    if of_module and shape is not None:
+        axis = plain_axis(config.get("axis"), len(shape))
+        if axis is not None:
+            config["axis"] = axis
+    return dataclasses.replace(spec, output_shape=shape, config=config)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import weakref
 from typing import Any
 
 import torch
@@ -16,6 +15,7 @@ from stethoscope.stats import FloatArray
 from stethoscope.torch import describe, structure
 from stethoscope.torch.flow import Key
 from stethoscope.torch.losses_seen import due
+from stethoscope.torch.optimizers import Optimizers
 from stethoscope.torch.roots import Root
 from stethoscope.torch.sources import Sources
 from stethoscope.torch.step import Step
@@ -41,8 +41,7 @@ class Run:
         self._session = session
         self._monitor: Monitor | None = None
         self._structure = structure.Structure(lines)
-        self._steps: dict[tuple[int, ...], int] = {}
-        self._optimizers: dict[tuple[int, ...], weakref.ref[torch.optim.Optimizer]] = {}
+        self._optimizers = Optimizers()
         self._slots: dict[tuple[Key, str, Stage], Slot] = {}
         self._data: dict[Stage, dict[Key, int]] = {Stage.INPUT: {}, Stage.TARGET: {}}
         self._params: dict[int, tuple[Key, str]] = {}
@@ -80,14 +79,14 @@ class Run:
         """Whether the next step is to be probed."""
         if self._monitor is None:
             return True
-        count = max(len(self._steps), 1)
-        return self._monitor.schedule.probe(self._monitor.recorder.rows_written // count)
+        rows = self._monitor.recorder.rows_written
+        return self._monitor.schedule.probe(rows // self._optimizers.active)
 
     def alarm(self, step: Step) -> None:
         """A gradient is not finite: the next steps are looked at closely."""
         if self._monitor is not None:
             rows = self._monitor.recorder.rows_written
-            self._monitor.schedule.alarm(rows // max(len(self._steps), 1))
+            self._monitor.schedule.alarm(rows // self._optimizers.active)
 
     def unseen(self, topic: str, reason: str) -> None:
         """Declares what cannot be seen of this run."""
@@ -115,7 +114,7 @@ class Run:
 
     def weights_of(self, optimizer: torch.optim.Optimizer, params: list[Tensor]) -> list[Tensor]:
         """The weights that a row of `optimizer` shows: its own, and those of no optimizer."""
-        taken = {i for known in self._steps for i in known} | {id(p) for p in params}
+        taken = self._optimizers.params() | {id(p) for p in params}
         free = [
             p
             for root in self.roots
@@ -127,9 +126,8 @@ class Run:
     def finish(self, step: Step, optimizer: torch.optim.Optimizer | None) -> None:
         """Turns a step into a row; without an optimizer the program updated the weights itself."""
         groups = optimizer.param_groups if optimizer is not None else []
-        key = tuple(id(p) for group in groups for p in group["params"])
-        number = self._steps.setdefault(key, 0)
-        self._steps[key] = number + 1
+        known, changed = self._optimizers.step(optimizer)
+        number = known.steps - 1
         monitor = self._monitor
         if monitor is None:
             program = Program("torch", torch.__version__, fit=FitSpec(source=self.update_source))
@@ -142,7 +140,7 @@ class Run:
             for place in step.tensors:
                 if place[2] in self._data:
                     self.data_index(place[2], place[0])
-        self._revise(monitor, step, optimizer, key)
+        self._revise(monitor, step, changed)
         self._record(monitor, step, groups)
         monitor.spent(step.spent)
         monitor.end_step(number, 0, number)
@@ -189,20 +187,12 @@ class Run:
 
     # The Program
 
-    def _revise(
-        self,
-        monitor: Monitor,
-        step: Step,
-        optimizer: torch.optim.Optimizer | None,
-        key: tuple[int, ...],
-    ) -> None:
+    def _revise(self, monitor: Monitor, step: Step, optimizers_changed: bool) -> None:
         changes: dict[str, Any] = {}
         if self._structure.changed:
             changes["layers"] = self._structure.layers(self.roots, self.user_file)
             changes["edges"] = self._structure.edges(self.roots)
-        known = self._optimizers.get(key)
-        if optimizer is not None and (known is None or known() is not optimizer):
-            self._optimizers[key] = weakref.ref(optimizer)
+        if optimizers_changed:
             changes["optimizers"] = self._optimizer_specs()
         if step.probing and due(self._probed):
             changes["losses"] = self._losses()
@@ -221,9 +211,10 @@ class Run:
     def _optimizer_specs(self) -> tuple[OptimizerSpec, ...]:
         names = {i: f"{self.path(key)}/{name}" for i, (key, name) in self._params.items()}
         specs = []
-        for reference in self._optimizers.values():
-            optimizer = reference()
-            if optimizer is None:
+        for known in self._optimizers.listed():
+            optimizer = known.optimizer
+            if optimizer is None:  # it has done its part: what was known of it stays
+                specs += [known.spec] if known.spec is not None else []
                 continue
             line = self._lines.of(optimizer)
             if line is None and self.user_file:
@@ -232,6 +223,7 @@ class Run:
             schedule = self._lines.schedule_of(optimizer)
             if schedule is not None:
                 spec = dataclasses.replace(spec, schedule=schedule[0], rate_source=schedule[1])
+            known.spec = spec
             specs.append(spec)
         return tuple(specs)
 

@@ -29,5 +29,5 @@ raw = load_digits()
 images = np.kron(raw.images, np.ones((3, 3)))[..., None].astype("float32") * 255 / 16
 wanted = keras.utils.to_categorical(raw.target, 10)
 reader = Reader()
-reader.compile(keras.optimizers.Adam(), keras.losses.CategoricalCrossentropy(), ["accuracy"])
+reader.compile("adam", keras.losses.CategoricalCrossentropy(), metrics=["accuracy"])
 print(reader.fit(images, wanted, batch_size=50, epochs=8, verbose=0).history["loss"])

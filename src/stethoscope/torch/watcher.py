@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from torch import Tensor, nn
 
 from stethoscope.diagnosis import locate
 from stethoscope.monitor import Session
-from stethoscope.torch import by_hand, losses_seen, sources
+from stethoscope.torch import asif, by_hand, losses_seen, sources
 from stethoscope.torch.flow import tensors_in
 from stethoscope.torch.hooks import GlobalHooks, boundary, hidden
 from stethoscope.torch.mode import CallMode
@@ -220,33 +221,37 @@ class Watcher:
                 )
 
     def _call(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        step = self._step
+        step, above = self._step, sys._getframe(1)
         if step is None or torch.compiler.is_compiling():
             return func(*args, **kwargs)
         role = losses_seen.role(func)
         if role is losses_seen.Role.BACKWARD:
             self._backward(args)
-            return func(*args, **kwargs)
+            return asif.call(above, func, args, kwargs)
         probe = self._probe
         if probe is not None and probe.muted:
-            return func(*args, **kwargs)
+            return asif.call(above, func, args, kwargs)
         if role is losses_seen.Role.LOSS:
             source = locate.here(sys._getframe(1)) if step.probing else None
-            result = func(*args, **kwargs)
+            result = asif.call(above, func, args, kwargs)
             self._loss(func, args, kwargs, result, source)
             return result
         if probe is not None and role is not losses_seen.Role.PASS:
-            return self._probed_call(func, args, kwargs)
-        result = func(*args, **kwargs)
+            return self._probed_call(above, func, args, kwargs)
+        result = asif.call(above, func, args, kwargs)
         if role is losses_seen.Role.SCALE:
             self._scaled(args, result)
         return result
 
     def _probed_call(
-        self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        above: FrameType,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> Any:
         seen = self._before_call(func, args, kwargs)
-        result = func(*args, **kwargs)
+        result = asif.call(above, func, args, kwargs)
         self._after_call(func, args, kwargs, result, seen)
         return result
 

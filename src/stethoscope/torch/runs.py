@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import torch
@@ -35,6 +36,7 @@ class Run:
     def __init__(self, session: Session, lines: Sources) -> None:
         self.roots: list[Root] = []
         self.scans_left = MAX_SCANS
+        self.named: set[tuple[str, str]] = set()  # weights that a scan found not to be finite
         self.update_source: SourceRef | None = None
         self.user_file: str | None = None
         self._lines = lines
@@ -156,7 +158,8 @@ class Run:
         loss = step.loss()
         if loss is not None:
             recorder.scalar(Stage.LOSS, loss)
-        if step.backward:
+        # A loss that is not finite is an event of its own: its scaled value adds nothing.
+        if step.backward and (loss is None or math.isfinite(loss)):
             recorder.scalar(Stage.LOSS, step.backward[-1], param="backward")
         for name, values in step.metrics.items():
             recorder.scalar(Stage.METRIC, sum(values) / len(values), param=name)

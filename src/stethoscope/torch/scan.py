@@ -88,6 +88,14 @@ def _data(run: Run, step: Step) -> list[Found]:
 
 
 def _state(run: Run, step: Step, params: list[Tensor]) -> list[Found]:
+    """Every bad weight and buffer once; when all were named by an earlier scan, the first."""
+    found = _bad_state(run, params)
+    new = [f for f in found if (f["layer"], f["param"]) not in run.named]
+    run.named.update((f["layer"], f["param"]) for f in new)
+    return new or found[:1]
+
+
+def _bad_state(run: Run, params: list[Tensor]) -> list[Found]:
     found = []
     own = [p for root in run.roots for p in root.parameters()]
     for param in {id(p): p for p in [*own, *params]}.values():

@@ -83,9 +83,9 @@ class Turns:
 
 @case("keras-cnn")
 def keras_cnn() -> Case:
-    """A CIFAR-size network: 3 convolutional and 2 dense layers, batch 64."""
+    """A CIFAR-size network: 3 convolutional and 2 dense layers, batch 32."""
     rng = np.random.default_rng(0)
-    batch = (rng.normal(size=(64, 32, 32, 3)).astype("float32"), rng.integers(0, 10, 64))
+    batch = (rng.normal(size=(32, 32, 32, 3)).astype("float32"), rng.integers(0, 10, 32))
     turns = Turns(_cnn, batch)
     return turns.step, turns.watch
 
@@ -132,5 +132,5 @@ def _mlp() -> Any:
 
 
 if __name__ == "__main__":
-    sys.argv[1:1] = ["--steps", "1", "--warm", "1", "--rounds", "6"]
+    sys.argv[1:1] = ["--steps", "1", "--warm", "1", "--rounds", "4"]
     main()

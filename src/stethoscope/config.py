@@ -28,7 +28,8 @@ class Config:
         on_error: What an ERROR does to the run: "warn", "stop" (politely) or "raise".
         fail_on: Least severity that makes the exit code 1; "undetermined" fails on that too,
             "never" never fails.
-        probe_every: Interval of full statistics after the dense start.
+        probe_every: Interval of full statistics after the dense start; None means 20, or more
+            where they are dear.
         select: Rule codes or prefixes to run; empty means all.
         ignore: Rule codes or prefixes not to run.
         trace_dir: Folder of the traces.
@@ -39,7 +40,7 @@ class Config:
 
     on_error: Literal["warn", "stop", "raise"] = "warn"
     fail_on: Literal["error", "warning", "note", "undetermined", "never"] = "error"
-    probe_every: int = 20
+    probe_every: int | None = None
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     trace_dir: str = ".stethoscope"
@@ -56,6 +57,8 @@ class Config:
                 raise ConfigError(
                     f"{field.name} must be one of {', '.join(choices)}; got {value!r}."
                 )
+        if self.probe_every is None:
+            return
         if isinstance(self.probe_every, bool) or not isinstance(self.probe_every, int):
             raise ConfigError(f"probe_every must be a whole number, got {self.probe_every!r}.")
         if self.probe_every < 1:
@@ -104,6 +107,8 @@ def _pyproject(folder: Path) -> dict[str, Any]:
             except (OSError, tomllib.TOMLDecodeError) as error:
                 raise ConfigError(f"{path} cannot be read: {error}") from error
             settings = table.get("tool", {}).get("stethoscope", {})
+            if not isinstance(settings, dict):
+                raise ConfigError(f"{path}: [tool.stethoscope] must be a table, got {settings!r}.")
             return {name.replace("-", "_"): value for name, value in settings.items()}
     return {}
 
@@ -122,7 +127,7 @@ def _coerce(name: str, value: Any) -> Any:
     default = next(f.default for f in dataclasses.fields(Config) if f.name == name)
     if isinstance(default, bool):
         return value.lower() not in FALSE_WORDS if isinstance(value, str) else bool(value)
-    if isinstance(default, int):
+    if isinstance(default, int) or name == "probe_every":
         try:
             return int(value)
         except (TypeError, ValueError):

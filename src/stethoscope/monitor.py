@@ -21,7 +21,7 @@ from stethoscope.program import Program
 from stethoscope.recorder import Recorder
 from stethoscope.schedule import Schedule
 from stethoscope.trace import Event, Row, TraceWriter, is_trace
-from stethoscope.types import Diagnosis, Report
+from stethoscope.types import Diagnosis, Report, Severity
 
 KEEP_TRACES = 20
 ROWS_BEFORE_JUDGING = 64  # plain rows are judged together; a probed row or an event at once
@@ -33,6 +33,10 @@ class FaultyTrainingError(RuntimeError):
 
 class Session:
     """The runs of one process, their settings and their reports.
+
+    Attributes:
+        notes: What is to be said beside the reports.
+        failed: An adapter stopped after an error of ours.
 
     Args:
         config: The settings in force.
@@ -48,6 +52,7 @@ class Session:
         self.stderr = stderr or sys.stderr
         self.rank = int(os.environ.get("RANK", "0") or 0)
         self.notes: list[str] = []
+        self.failed = False
         self._monitors: list[Monitor] = []
 
     def open(self, program: Program) -> Monitor:
@@ -81,8 +86,10 @@ class Session:
             "rank": self.rank,
             "started": time.time(),
         }
-        for folder in (Path(self.config.trace_dir), Path(tempfile.gettempdir()) / "stethoscope"):
+        for folder in (Path(self.config.trace_dir), fallback_folder()):
             try:
+                if folder.exists() and not folder.is_dir():
+                    raise OSError(f"{folder} is a file; expected a folder for traces")
                 if not folder.is_dir():
                     folder.mkdir(parents=True)
                     (folder / ".gitignore").write_text("*\n", encoding="utf-8")
@@ -91,6 +98,12 @@ class Session:
                 self.tell(f"{error}; trying elsewhere.")
         self.tell("no trace is kept: no folder could be written.")
         return None
+
+
+def fallback_folder() -> Path:
+    """Where traces go when the folder asked for cannot be written; one for each user."""
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    return Path(tempfile.gettempdir()) / f"stethoscope-{user}"
 
 
 class Monitor:
@@ -104,7 +117,8 @@ class Monitor:
 
     def __init__(self, session: Session, program: Program, writer: TraceWriter | None) -> None:
         self.session = session
-        self.schedule = Schedule(every=session.config.probe_every)
+        every = session.config.probe_every
+        self.schedule = Schedule() if every is None else Schedule(every, share=None)
         self.should_stop = False
         self._writer = writer
         self._judge = Judge(session.config)
@@ -122,6 +136,11 @@ class Monitor:
     def path(self) -> Path | None:
         """Where the trace lies."""
         return self._writer.path if self._writer else None
+
+    @property
+    def seconds(self) -> float:
+        """Time spent watching so far: the adapter's and the judging."""
+        return self._spent
 
     def spent(self, seconds: float) -> None:
         """Adds time that the adapter spent watching, for the overhead that the report prints."""
@@ -191,9 +210,13 @@ class Monitor:
                 self.schedule.alarm(row.step)
                 if self._writer is not None:
                     self._writer.symptom(row.order, symptom)
-            if self._writer is not None:
-                for change in self._judge.severity_changes():
+            for change in self._judge.severity_changes():
+                if self._writer is not None:
                     self._writer.event(row.order, row.step, Event("severity", change))
+                if change["from"] is Severity.ERROR:
+                    now = change["to"] or "gone"
+                    text = f"no longer an error (step {row.step}): {change['fault']} is {now}."
+                    self.session.tell(text, error=True)
         for diagnosis in self._judge.new_errors():
             self._error = diagnosis
             self.session.tell(one_line(diagnosis), error=True)

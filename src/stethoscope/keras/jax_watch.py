@@ -104,7 +104,10 @@ class JaxWatch(Watch):
                 before = copies(list(state[0]))
                 if self._can_probe:
                     probe, started = self._probe(state, batch)
+                    jax.block_until_ready(started)  # its time is ours, that of the step is not
         logs, after = original(state, batches)
+        if probed:
+            jax.block_until_ready(after)
         self._last = after
         with self.ours():
             places = self.meters().places
@@ -174,6 +177,10 @@ class JaxWatch(Watch):
             rows[slot] = bad_rows(flat[int(slot.param)])
         self.found(found, step, rows)
         return True
+
+    def wait(self, pending: Sequence[Pending]) -> None:
+        """Waits for the last of the steps, which JAX has only been told to take."""
+        jax.block_until_ready(pending[-1].values)
 
     def look_back(self, pending: Sequence[Pending]) -> None:
         """Re-runs the plain steps since the last look, when a number went wrong in them."""

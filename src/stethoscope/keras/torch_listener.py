@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from typing import Any
 
 import keras
@@ -24,17 +25,19 @@ class Listener:
         seen: In the order in which the step computed them.
         rows: Slot to the samples that hold a non-finite value.
         missed: Where functional activations were not seen; "" is the model itself.
+        seconds: Time that describing inside the step took.
     """
 
     def __init__(self) -> None:
         self.seen: list[Observation] = []
         self.rows: dict[Slot, list[int]] = {}
         self.missed: set[str] = set()
+        self.seconds = 0.0
         self.problem: Exception | None = None
 
     def before(self, tapped: Tapped, tensor: Any) -> None:
         """Sees a pre-activation."""
-        self._see(
+        self._timed(
             Slot(tapped.path, "", Stage.PRE_ACTIVATION),
             tensor,
             saturation=tapped.saturation,
@@ -43,12 +46,12 @@ class Listener:
 
     def after(self, tapped: Tapped, tensor: Any) -> Any:
         """Sees an output, and its gradient when that is known."""
-        self._see(Slot(tapped.path, "", Stage.OUTPUT), tensor, unit_axis=tapped.unit_axis)
+        self._timed(Slot(tapped.path, "", Stage.OUTPUT), tensor, unit_axis=tapped.unit_axis)
         if isinstance(tensor, torch.Tensor) and tensor.requires_grad:
             slot = Slot(tapped.path, "", Stage.OUTPUT_GRAD)
             with contextlib.suppress(RuntimeError):  # a view of a leaf and the like
                 tensor.register_hook(  # type: ignore[no-untyped-call]
-                    lambda gradient: self._see(slot, gradient)
+                    lambda gradient: self._timed(slot, gradient)
                 )
         return tensor
 
@@ -59,6 +62,11 @@ class Listener:
     def tensor(self, slot: Slot, tensor: Any) -> None:
         """Sees any other tensor of the step."""
         self._see(slot, tensor)
+
+    def _timed(self, slot: Slot, tensor: Any, **how: Any) -> None:
+        begun = time.perf_counter()
+        self._see(slot, tensor, **how)
+        self.seconds += time.perf_counter() - begun
 
     def _see(self, slot: Slot, tensor: Any, **how: Any) -> None:
         if not isinstance(tensor, torch.Tensor) or tensor.is_meta:

@@ -31,6 +31,7 @@ class TorchWatch(Watch):
                 rate = float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate))
                 self._prepare(stack, listener, outputs, probed, args[0][0])
             logs = original(*args)
+        self.monitor.spent(listener.seconds)
         with self.ours():
             if listener.problem is not None:
                 raise listener.problem

@@ -90,6 +90,8 @@ class Watch(abc.ABC):
         self.aborted: Callable[[], None] | None = None  # called when a step raised
         self.learn: Callable[[], None] | None = None  # describes again what the first step built
         self.scans_left = MAX_SCANS
+        self._begun: tuple[float, float, int] | None = None
+        self._was_probed = False
         self._meters: Meters | None = None
         self._values_before: FloatArray | None = None
         self._pending: list[Pending] = []
@@ -116,6 +118,7 @@ class Watch(abc.ABC):
             if not self.active:
                 return current(*args)
             try:
+                self._measure()
                 return self.run(current, *args)
             except BaseException as error:
                 if type(error).__name__ not in END_OF_DATA:
@@ -127,11 +130,23 @@ class Watch(abc.ABC):
         self._original, self._shadow = current, train_function
         self.model.train_function = train_function
 
+    def _measure(self) -> None:
+        """Tells the schedule what the step before took, from its begin to now."""
+        now, spent = time.perf_counter(), self.monitor.seconds
+        if self._begun is not None:
+            began, before, step = self._begun
+            cost = spent - before
+            self.monitor.schedule.took(
+                step, probed=self._was_probed, seconds=now - began - cost, cost=cost
+            )
+        self._begun = (now, spent, self.step)
+
     def begin_epoch(self, epoch: int) -> None:
         """An epoch begins: Keras has just reset its trackers."""
         self.start()
         self.epoch, self.batch = epoch, 0
         self._values_before = None
+        self._begun = None  # what lies between two epochs is no step
 
     def end_epoch(self) -> None:
         """The training part of an epoch is over."""
@@ -225,6 +240,7 @@ class Watch(abc.ABC):
         Raises:
             FaultyTrainingError: with `on_error="raise"`.
         """
+        self._was_probed = at_once
         self._pending.append(Pending(self.step, self.epoch, self.batch, values))
         self.step += steps
         self.batch += steps
@@ -243,6 +259,7 @@ class Watch(abc.ABC):
             FaultyTrainingError: with `on_error="raise"`.
         """
         if self.active and self._pending:
+            self.wait(self._pending)
             with self.ours():
                 self.look_back(self._pending)
         end = len(self._pending) - keep
@@ -272,6 +289,9 @@ class Watch(abc.ABC):
             recorder.scalar(Stage.METRIC, value, param=name)
         if loss is not None:
             recorder.scalar(Stage.LOSS, loss)
+
+    def wait(self, pending: Sequence[Pending]) -> None:  # noqa: B027 (nothing by default)
+        """Waits for steps that still run, which is the training's own time."""
 
     def look_back(self, pending: Sequence[Pending]) -> None:  # noqa: B027 (nothing by default)
         """Looks for a non-finite number in steps that were not probed, before they are closed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -148,3 +149,34 @@ def test_two_ranks_give_two_traces(tmp_path: Path) -> None:
     for trace in traces:
         assert [spec.path for spec in trace.program.layers] == ["0", "1", "2"]
         assert len(list(trace.rows())) == 25
+
+
+@pytest.mark.parametrize(
+    ("loss", "declared"),
+    [
+        (lambda out: ((out - X) ** 2).mean(), "probed steps only"),
+        (lambda out: (out - X).abs().pow(1.3).mean(), "not recognised"),
+        (lambda out: F.mse_loss(out, X), None),
+    ],
+    ids=["known", "unknown", "function"],
+)
+def test_the_metric_of_a_hand_written_loss_is_declared(
+    loss: Callable[[Tensor], Tensor], declared: str | None, tmp_path: Path
+) -> None:
+    def program() -> None:
+        model = nn.Linear(4, 4)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(25):
+            optimizer.zero_grad()
+            loss(model(X)).backward()
+            optimizer.step()
+
+    trace = watched(program, tmp_path).trace
+    assert (declared or "") in trace.program.unseen.get("metric", "")
+    assert ("metric" in trace.program.unseen) == (declared is not None)
+    seen = [
+        row.scalar(Stage.METRIC, param="r2") == row.scalar(Stage.METRIC, param="r2")
+        for row in trace.rows()
+    ]
+    assert seen[0] == (declared != "not recognised")
+    assert seen[-1] == (declared is None)

@@ -24,6 +24,8 @@ from stethoscope.torch.tensors import describe as statistics
 from stethoscope.types import Stage
 
 PROFILE_BATCHES = 200  # of facts of the data; more says nothing new
+BY_HAND = "the loss is written by hand: its metric is computed on probed steps only"
+UNKNOWN_FORMULA = "the loss is written by hand, and its formula is not recognised"
 METRIC_ELEMENTS = 2**16  # of a prediction: up to here a metric on every step costs microseconds
 
 
@@ -224,6 +226,7 @@ def _hand_written(step: Step, root: Root, loss: Tensor) -> None:
         site.computed = spec.output is not None and site.output is None
     site.calls += 1
     pair = compared(step.calls, loss, outputs=names)
+    root.unseen["metric"] = UNKNOWN_FORMULA if pair is None else BY_HAND
     if pair is not None:
         _target(step, root, site, pair[1])
         step.targets.append(((root.number, f"#{site.number}"), pair[1]))

@@ -109,6 +109,7 @@ class Watcher:
             self.failure = f"{type(error).__name__}: {error} (in {where})"
             note = f"watching PyTorch stopped after an internal error: {self.failure}"
             self.session.notes.append(note)
+            self.session.failed = True
             self.session.tell(note)
             for run in self.runs:
                 run.unseen("torch", note)

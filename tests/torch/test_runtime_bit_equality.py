@@ -9,6 +9,8 @@ import torch
 from torch_programs import PROGRAMS
 from torch_watching import watched
 
+from stethoscope.types import Severity
+
 
 @pytest.mark.parametrize("every", [1, 7], ids=["all-probed", "some-probed"])
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -22,3 +24,5 @@ def test_final_weights_are_bit_identical(name: str, every: int, tmp_path: Path) 
     seen = watched(program, tmp_path, probe_every=every)
     assert all(torch.equal(a, b) for a, b in zip(bare, seen.value, strict=True))
     assert len(seen.traces) == 1
+    told = [d for d in seen.reports[0].diagnoses if d.severity is not Severity.NOTE]
+    assert told == [], "a healthy program"

@@ -151,7 +151,7 @@ def test_at_most_three_scans(tmp_path: Path) -> None:
 def test_a_weight_that_is_not_finite_is_listed_once(tmp_path: Path) -> None:
     trace = watched(lambda: train(break_input, 60), tmp_path).trace
     found = [(s, e.payload["stage"]) for s, e in trace.events if "what" in e.payload]
-    weights = len([value for value in Net().parameters()])
+    weights = len(list(Net().parameters()))
     assert [s for s, stage in found if stage == "weight"].count(STEP + 1) >= weights
     assert [s for s, _ in found if s > STEP + 1] == [STEP + 2]
     later = [e for s, e in trace.events if s > STEP + 2 and e.kind == "nonfinite"]

@@ -1,4 +1,4 @@
-"""Ten small training programs; each returns the tensors that must not depend on watching."""
+"""Small training programs; each returns the tensors that must not depend on watching."""
 
 from __future__ import annotations
 
@@ -224,9 +224,36 @@ def lbfgs() -> list[Tensor]:
         loss.backward()
         return loss
 
-    for _ in range(STEPS):
+    for _ in range(STEPS // 3):
         optimizer.step(closure)
     return weights(model)
+
+
+def two_groups() -> list[Tensor]:
+    """A backbone held still by a rate of 0, freed later; a worker loads, an average is kept."""
+    x, y = data(48)
+    loader = DataLoader(TensorDataset(x, y), batch_size=16, shuffle=True, num_workers=1)
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU())
+    head = nn.Linear(16, 3)
+    whole = nn.Sequential(model, head)
+    average = copy.deepcopy(whole)
+    optimizer = torch.optim.Adam(
+        [{"params": model[0].parameters(), "lr": 0.0}, {"params": head.parameters()}], lr=1e-2
+    )
+    for epoch in range(20):
+        if epoch == 3:
+            optimizer.add_param_group({"params": model[2].parameters()})
+        # A worker is started twice only: starting one takes longer than the steps.
+        batches = loader if epoch % 10 == 0 else zip(x.split(16), y.split(16), strict=True)
+        for inputs, targets in batches:
+            optimizer.zero_grad()
+            F.cross_entropy(whole(inputs), targets).backward()
+            torch.nn.utils.clip_grad_norm_(whole.parameters(), 1.0)
+            optimizer.step()
+            with torch.no_grad():
+                for slow, fast in zip(average.parameters(), whole.parameters(), strict=True):
+                    slow.lerp_(fast, 0.1)
+    return weights(whole, average)
 
 
 PROGRAMS: dict[str, Callable[[], list[Tensor]]] = {
@@ -242,5 +269,6 @@ PROGRAMS: dict[str, Callable[[], list[Tensor]]] = {
         accumulation,
         mixed_precision,
         lbfgs,
+        two_groups,
     )
 }

@@ -15,13 +15,17 @@ from stethoscope.config import Config
 from stethoscope.monitor import Session
 from stethoscope.torch import install
 from stethoscope.trace import Trace, read
+from stethoscope.types import Report
 
 
 class Watched:
     """What came out: the value of the program, the traces, the notes."""
 
-    def __init__(self, value: Any, traces: list[Trace], notes: list[str]) -> None:
+    def __init__(
+        self, value: Any, traces: list[Trace], notes: list[str], reports: list[Report]
+    ) -> None:
         self.value = value
+        self.reports = reports
         self.traces = traces
         self.notes = notes
 
@@ -45,7 +49,7 @@ def watched(program: Callable[[], Any], folder: Path, seed: int = 0, **settings:
     assert session.notes == []
     assert_nothing_left()
     paths = sorted(folder.glob("*.sqlite"), key=lambda p: int(p.stem.rpartition("-")[2]))
-    return Watched(value, [read(path) for path in paths], session.notes)
+    return Watched(value, [read(path) for path in paths], session.notes, session.reports)
 
 
 def assert_nothing_left() -> None:

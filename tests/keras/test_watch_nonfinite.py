@@ -48,8 +48,10 @@ def first_event(model, x, y, tmp_path):
     return step, event.payload
 
 
-@pytest.mark.parametrize("step", [5, 20, 30, 37, 48])
-@pytest.mark.parametrize("stage", ["input", "target"])
+@pytest.mark.parametrize(
+    ("step", "stage"),
+    [(5, "input"), (20, "target"), (30, "target"), (37, "input"), (48, "target")],
+)
 def test_bad_row_in_the_data(step, stage, tmp_path):
     x, y = X.copy(), Y.copy()
     (x if stage == "input" else y)[step * BATCH + 3, 0] = np.nan

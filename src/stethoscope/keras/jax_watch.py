@@ -104,10 +104,10 @@ class JaxWatch(Watch):
                 before = copies(list(state[0]))
                 if self._can_probe:
                     probe, started = self._probe(state, batch)
-                    jax.block_until_ready(started)  # its time is ours, that of the step is not
+                    ready(started)  # its time is ours, that of the step is not
         logs, after = original(state, batches)
         if probed:
-            jax.block_until_ready(after)
+            ready(after)
         self._last = after
         with self.ours():
             places = self.meters().places
@@ -180,7 +180,7 @@ class JaxWatch(Watch):
 
     def wait(self, pending: Sequence[Pending]) -> None:
         """Waits for the last of the steps, which JAX has only been told to take."""
-        jax.block_until_ready(pending[-1].values)
+        ready(pending[-1].values)
 
     def look_back(self, pending: Sequence[Pending]) -> None:
         """Re-runs the plain steps since the last look, when a number went wrong in them."""
@@ -227,6 +227,11 @@ class JaxWatch(Watch):
             # The counter was read after the step; the rate in force was that of the one before.
             rate = float(keras.ops.convert_to_numpy(self._schedule(max(int(rate) - 1, 0))))
         return numbers[:-1], float(rate)
+
+
+def ready(values: Any) -> None:
+    """Waits until arrays are computed."""
+    jax.block_until_ready(values)  # type: ignore[no-untyped-call]
 
 
 def _as_array(tensor: Any) -> Any:

@@ -11,11 +11,14 @@ import torch
 from torch.nn.modules import module as nn_module
 from torch.optim import optimizer as optim_optimizer
 
+import stethoscope
 from stethoscope.config import Config
 from stethoscope.monitor import Session
 from stethoscope.torch import install
 from stethoscope.trace import Trace, read
 from stethoscope.types import Report
+
+PACKAGE = str(Path(stethoscope.__file__).parent)
 
 
 class Watched:
@@ -62,4 +65,4 @@ def assert_nothing_left() -> None:
     assert not optim_optimizer._global_optimizer_post_hooks
     assert torch._C._len_torch_function_stack() == 0
     for kind in (torch.nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler):
-        assert "stethoscope" not in kind.__init__.__code__.co_filename
+        assert not kind.__init__.__code__.co_filename.startswith(PACKAGE)

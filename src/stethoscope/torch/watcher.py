@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from types import FrameType
 from typing import Any
 
 import torch
@@ -238,22 +237,13 @@ class Watcher:
             self._loss(func, args, kwargs, result, source)
             return result
         if probe is not None and role is not losses_seen.Role.PASS:
-            return self._probed_call(above, func, args, kwargs)
+            seen = self._before_call(func, args, kwargs)
+            result = asif.call(above, func, args, kwargs)
+            self._after_call(func, args, kwargs, result, seen)
+            return result
         result = asif.call(above, func, args, kwargs)
         if role is losses_seen.Role.SCALE:
             self._scaled(args, result)
-        return result
-
-    def _probed_call(
-        self,
-        above: FrameType,
-        func: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
-        seen = self._before_call(func, args, kwargs)
-        result = asif.call(above, func, args, kwargs)
-        self._after_call(func, args, kwargs, result, seen)
         return result
 
     @boundary

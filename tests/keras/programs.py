@@ -5,6 +5,7 @@
 prints, as JSON, for each program what differs between a bare and a watched run.
 """
 
+import importlib.util
 import json
 import math
 import sys
@@ -67,7 +68,8 @@ def every_layer():
     hidden = kl.MaxPooling1D()(hidden)
     hidden = kl.SimpleRNN(4, return_sequences=True)(hidden)
     hidden = kl.LSTM(4, return_sequences=True, dropout=0.2)(hidden)
-    hidden = kl.Bidirectional(kl.GRU(2, return_sequences=True))(hidden)
+    hidden = kl.GRU(4, return_sequences=True)(hidden)
+    hidden = kl.Bidirectional(kl.SimpleRNN(2, return_sequences=True))(hidden)
     hidden = kl.MultiHeadAttention(2, 2)(hidden, hidden)
     hidden = kl.LayerNormalization()(hidden)
     hidden = kl.TimeDistributed(kl.Dense(3, activation="elu"))(hidden)
@@ -267,6 +269,9 @@ def recorded(rows):
     return found
 
 
+PACKAGE = str(Path(importlib.util.find_spec("stethoscope").origin).parent)
+
+
 def leftovers(model):
     """Whatever of ours hangs on a model and its parts."""
     things = [model, model.optimizer, *model._flatten_layers()]
@@ -275,7 +280,7 @@ def leftovers(model):
         for key, value in vars(thing).items():
             module = getattr(value, "__module__", "") or ""
             inner = getattr(getattr(value, "__code__", None), "co_filename", "")
-            if "stethoscope" in module or "stethoscope" in str(Path(inner).parts):
+            if module.startswith("stethoscope") or inner.startswith(PACKAGE):
                 found.append(f"{type(thing).__name__}.{key}")
         if {"call", "apply"} & set(vars(thing)):
             found.append(f"{type(thing).__name__} has an own call")

@@ -31,6 +31,7 @@ LAYERS = (
     "GlobalAveragePooling1D",
     "SimpleRNN",
     "LSTM",
+    "GRU",
     "Bidirectional",
     "MultiHeadAttention",
     "LayerNormalization",

@@ -12,7 +12,6 @@ import dataclasses
 import os
 import shutil
 import sys
-import tempfile
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,11 +20,11 @@ from typing import TextIO
 import stethoscope
 from stethoscope import launch
 from stethoscope.config import Config, ConfigError, load
-from stethoscope.monitor import Session, one_line
+from stethoscope.monitor import Session, fallback_folder, one_line
 from stethoscope.report import catalog, terminal
 from stethoscope.report import json as json_report
 from stethoscope.rules import all_rules
-from stethoscope.trace import TraceError
+from stethoscope.trace import TraceError, is_trace
 from stethoscope.types import Report, Severity, Verdict
 
 USAGE = 2
@@ -146,7 +145,8 @@ def _run(options: argparse.Namespace, words: list[str]) -> int:
     if config.disable:
         return _end(*launch.run(target, None))
     stderr, process = sys.stderr, os.getpid()
-    session = Session(config, script=name, stderr=stderr)
+    lines = options.format == "text" or bool(options.output_file)  # else stderr is one JSON text
+    session = Session(config, script=name, stderr=stderr, lines=lines)
     code, ended = launch.run(target, session)
     if os.getpid() != process:  # a child that the script forked came here too
         return _end(code, ended)
@@ -155,7 +155,12 @@ def _run(options: argparse.Namespace, words: list[str]) -> int:
         reports = session.reports
         ours = _exit_code(config, reports)
         if not reports:
-            session.notes.append(f"{Path(name).name} never trained: {_why_untrained(ended)}.")
+            name = Path(name).name
+            if session.failed:
+                session.notes.append(f"{name} was not watched: nothing is said of its training.")
+                ours = USAGE
+            else:
+                session.notes.append(f"{name} never trained: {_why_untrained(ended)}.")
             if options.format == "text" or options.output_file:
                 session.tell(session.notes[-1])
         if session.rank == 0:
@@ -197,10 +202,13 @@ def _check(options: argparse.Namespace, _: list[str]) -> int:
 
 
 def _newest(config: Config) -> str:
-    for folder in (Path(config.trace_dir), Path(tempfile.gettempdir()) / "stethoscope"):
-        traces = sorted(folder.glob("*.sqlite"), key=lambda path: path.stat().st_mtime)
+    folders = [Path(config.trace_dir)]
+    if config.trace_dir == Config().trace_dir and not folders[0].is_dir():
+        folders.append(fallback_folder())
+    for folder in folders:
+        traces = [path for path in folder.glob("*.sqlite") if is_trace(path)]
         if traces:
-            return str(traces[-1])
+            return str(max(traces, key=lambda path: path.stat().st_mtime))
     raise UsageError(
         f"there is no trace in {config.trace_dir}: `stethoscope run train.py` writes one, "
         "or name one: `stethoscope check TRACE`."

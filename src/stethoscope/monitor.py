@@ -42,14 +42,21 @@ class Session:
         config: The settings in force.
         script: The script that is run; None in library use.
         stderr: Where our own text goes.
+        lines: Whether lines are printed while the script runs.
     """
 
     def __init__(
-        self, config: Config, script: str | None = None, stderr: TextIO | None = None
+        self,
+        config: Config,
+        script: str | None = None,
+        stderr: TextIO | None = None,
+        *,
+        lines: bool = True,
     ) -> None:
         self.config = config
         self.script = script
         self.stderr = stderr or sys.stderr
+        self._lines = lines
         self.rank = int(os.environ.get("RANK", "0") or 0)
         self.notes: list[str] = []
         self.failed = False
@@ -73,7 +80,7 @@ class Session:
 
     def tell(self, text: str, *, error: bool = False) -> None:
         """Prints one line of our own, on rank 0; unless quiet, or it is an error found."""
-        if self.rank == 0 and (error or not self.config.quiet):
+        if self._lines and self.rank == 0 and (error or not self.config.quiet):
             # a closed pipe or a full disk under stderr must not end the training
             with contextlib.suppress(OSError, ValueError):
                 print(f"stethoscope: {text}", file=self.stderr, flush=True)
@@ -181,6 +188,8 @@ class Monitor:
         if self._ended is None:
             if self.recorder.pending:
                 self.recorder.end_step(self._next_step)  # the step that never came to its end
+            elif not self.recorder.rows_written and self.recorder.program.losses:
+                self.recorder.end_epoch(0, 0)  # no step at all: the Program alone can be judged
             self._judge_waiting()
             self._ended = time.perf_counter()
             if self._writer is not None:

@@ -39,6 +39,7 @@ from stethoscope.types import Column, Phase, Slot, Stage, Stat, Symptom, decode,
 
 FORMAT = 1
 COMMIT_SECONDS = 1.0
+FIRST_ROWS = 3  # committed at once: a run that is killed early leaves what it was
 
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -225,7 +226,8 @@ class TraceWriter:
             self._many("INSERT INTO probes VALUES (?, ?)", [(row.order, blob)])
         for event in row.events:
             self.event(row.order, row.step, event)
-        if row.events or time.monotonic() - self._last_commit > COMMIT_SECONDS:
+        waited = time.monotonic() - self._last_commit
+        if row.events or row.order < FIRST_ROWS or waited > COMMIT_SECONDS:
             self.commit()
 
     def event(self, order: int, step: int, event: Event) -> None:
@@ -385,11 +387,9 @@ def _read(path: Path, db: sqlite3.Connection) -> Trace:
     for order, step, epoch, batch, kind, scalars in db.execute(query):
         while following < len(programs) and programs[following][0] <= order:
             program, following = programs[following][1], following + 1
-        stats = None
-        if order in probes:
-            stats = np.frombuffer(probes[order], dtype="<f8").reshape(-1, len(TENSOR_STATS))
-        happened = tuple(events.get(order, ()))
-        values = np.frombuffer(scalars, dtype="<f8")
+        blob = probes.get(order)
+        stats = blob and np.frombuffer(blob, dtype="<f8").reshape(-1, len(TENSOR_STATS))
+        happened, values = tuple(events.get(order, ())), np.frombuffer(scalars, dtype="<f8")
         rows.append(
             Row(order, step, epoch, batch, RowKind(kind), program, slots, values, stats, happened)
         )

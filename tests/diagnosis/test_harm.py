@@ -81,8 +81,11 @@ def test_unbounded_noise_of_a_game_is_no_harm():
     assert state(1 + STEPS / 100, optimizers=two) is State.HARMED
 
 
-def test_without_a_baseline_a_rise_harms_and_a_fall_learns():
+def test_without_a_baseline_a_fall_learns_and_a_rise_says_nothing():
     unknown = (LossSpec(None, "hand-written"),)
-    assert state(1 + STEPS / 100 + 0.01 * NOISE[:600], losses=unknown) is State.HARMED
+    assert state(1 + STEPS / 100 + 0.01 * NOISE[:600], losses=unknown) is State.UNKNOWN
+    assert state(1.0 + STEPS, losses=unknown) is State.HARMED
+    weighted = (LossSpec("sparse_categorical_crossentropy", "CrossEntropyLoss", weighted=True),)
+    assert state(1 + STEPS / 100 + 0.01 * NOISE[:600], losses=weighted) is State.HARMED
     assert state(7 - STEPS / 100 + 0.01 * NOISE[:600], losses=unknown) is State.LEARNING
     assert state(1 + 0.1 * NOISE[:600], losses=unknown) is State.UNKNOWN

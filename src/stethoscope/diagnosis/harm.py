@@ -14,6 +14,7 @@ from stethoscope.rules._series import CLEAR, Series
 MARGIN = 0.02  # a model that uses its input is 2 % better than one that does not
 FALL = 0.05  # without a baseline: a fall by a twentieth is no rounding
 NO_CRITERION = "no learning criterion applies to this loss"
+HUGE = 100.0  # a loss of unknown meaning may rise (returns, lengths), but not a hundredfold
 FAR = 2.0  # twice the first loss and twice the baseline: no noise of a first batch does that
 SURE = 300  # steps by which a network that learns has left its first loss, with room to spare
 SLOW = 10.0  # at its present slope it would need ten times the run so far to reach the baseline
@@ -53,7 +54,7 @@ def judge(program: Program, measured: Measurements) -> Harm:
         reason = f"only {series.count} steps were seen; {least} are needed"
         return Harm(State.UNKNOWN, reason, enough=False)
     known = trivial_loss(program)
-    harm = _without_baseline(series) if known is None else _against(*known, series)
+    harm = _without_baseline(program, series) if known is None else _against(*known, series)
     if harm.state is State.HARMED and len(program.optimizers) > 1 and len(program.losses) > 1:
         return Harm(State.UNKNOWN, NO_CRITERION)  # models that play against each other
     if harm.state is State.UNKNOWN and known is None and _has_criterion(program):
@@ -75,8 +76,10 @@ def _against(baseline: float, words: str, series: Series) -> Harm:
         return Harm(State.HARMED, f"the loss rose from {series.early[0]:.4g} to {level:.4g}")
     slope, clear = series.trend()
     falling = slope < 0 and clear < -CLEAR
+    if falling and series.count < SURE:  # far targets are reached ever faster: give it time
+        return Harm(State.UNKNOWN, f"the loss is {level:.4g} and still falling")
     patience = 1.0 if level > series.start() else SLOW  # worse than at the start: soon, or never
-    if falling and level + slope * patience * max(series.count, SURE) < baseline - slack:
+    if falling and level + slope * patience * series.count < baseline - slack:
         return Harm(State.UNKNOWN, f"the loss is {level:.4g} and still falling")
     # Not seen to fall is not seen to stay: the steepest fall that the noise allows decides, up to
     # `SURE` steps for a loss at the baseline, and longer for one that is still coming down to it.
@@ -93,12 +96,15 @@ def _against(baseline: float, words: str, series: Series) -> Harm:
     return Harm(State.UNKNOWN, f"the loss is {level:.4g}; {words} {baseline:.4g}")
 
 
-def _without_baseline(series: Series) -> Harm:
+def _without_baseline(program: Program, series: Series) -> Harm:
     level, error = series.level()
     first = series.start()
     scale = max(abs(first), abs(level), 1e-12)
-    if series.risen():
+    if level - 3 * error > HUGE * max(abs(first), 1e-3):
         return Harm(State.HARMED, f"the loss rose from {first:.4g} to {level:.4g}")
+    if series.risen():
+        state = State.HARMED if _has_criterion(program) else State.UNKNOWN
+        return Harm(state, f"the loss rose from {first:.4g} to {level:.4g}")
     if level + CLEAR * error < first - FALL * scale:
         return Harm(State.LEARNING, f"the loss fell from {first:.4g} to {level:.4g}")
     return Harm(State.UNKNOWN, NO_CRITERION)

@@ -74,10 +74,10 @@ class Suspect:
 
 NO_LEARNING = frozenset({"loss-not-decreasing", "metric-not-increasing", "collapsed-output"})
 NO_GRADIENT = frozenset({"unchanged-weight", "vanishing-gradient", "update-ratio-too-small"})
-BLOW_UP = frozenset({
-    "loss-diverging", "exploding-activation", "exploding-gradient", "nonfinite-activation",
-    "nonfinite-loss", "nonfinite-metric", "nonfinite-gradient", "nonfinite-update",
-    "nonfinite-weight",
+GROWTH = frozenset({"loss-diverging", "exploding-activation", "exploding-gradient"})
+BLOW_UP = GROWTH | frozenset({
+    "nonfinite-activation", "nonfinite-loss", "nonfinite-metric", "nonfinite-gradient",
+    "nonfinite-update", "nonfinite-weight",
 })  # fmt: skip
 
 

@@ -24,7 +24,7 @@ def scaling(data: DataSpec, path: str, source: SourceRef | None) -> Fix:
             for i, c in enumerate(data.columns)
             if c.std > 0 and (math.hypot(c.mean, c.std) > 3 or c.std < 0.1)
         }
-        names = ", ".join(list(columns)[:6]) + (", ..." if len(columns) > 6 else "")
+        names = ", ".join(list(columns)[:6]) + (" and more" if len(columns) > 6 else "")
         return Fix(
             f"standardize {path}: subtract mean and divide by standard deviation in columns "
             f"{names}",

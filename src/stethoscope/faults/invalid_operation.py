@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stethoscope.faults._base import BLOW_UP, NO_LEARNING, POSSIBLE, Fault, Findings, Suspect
+from stethoscope.faults._base import (
+    BLOW_UP,
+    GROWTH,
+    NO_LEARNING,
+    POSSIBLE,
+    Fault,
+    Findings,
+    Suspect,
+)
 from stethoscope.faults._numerics import earliest
 from stethoscope.types import Change, Fix, Op
 from stethoscope.vocabulary import LayerKind
+
+HALF = 0.5  # half a kernel in one step: beyond that the step itself may have wrecked the numbers
 
 
 class InvalidOperation(Fault):
@@ -25,8 +35,8 @@ class InvalidOperation(Fault):
         spec = findings.program.layer(symptom.place.layer or "")
         if spec is not None and spec.kind is LayerKind.RECURRENT:
             return
-        small = max((max(r) for r in findings.measured.ratios.values()), default=0.0) < 0.03
-        grew = findings.of("exploding-activation", "exploding-gradient", "loss-diverging")
+        small = max((max(r) for r in findings.measured.ratios.values()), default=0.0) < HALF
+        grew = findings.of(*GROWTH)
         sure = 0.75 if small and not grew else POSSIBLE - 0.2
         path = symptom.place.path or "loss"
         fix = Fix(

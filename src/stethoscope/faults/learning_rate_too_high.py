@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from stethoscope.faults._base import (
     BLOW_UP,
+    GROWTH,
     NO_GRADIENT,
     NO_LEARNING,
     Fault,
@@ -20,6 +21,9 @@ from stethoscope.rules._base import optimizer_place
 from stethoscope.types import Place, SymptomClass
 
 TOO_LARGE = 0.1  # as in the rule `update-ratio-too-large`
+HALF = 0.5  # half a kernel in one step: that alone may wreck a network
+UNLIKELY = 0.4
+LEAST_RATE = 1e-9  # no schedule spans more: a rate that far off is not what is wrong
 
 
 class LearningRateTooHigh(Fault):
@@ -39,6 +43,8 @@ class LearningRateTooHigh(Fault):
         first = measured.first_ratio()
         if not program.optimizers or first is None or not (too_large or blown):
             return
+        if program.optimizers[0].name == "lbfgs":
+            return  # its step is found by a line search
         slot, ratio = first
         early = max(max(r) for r in measured.ratios.values())
         jumps = _jumped(measured)
@@ -49,10 +55,16 @@ class LearningRateTooHigh(Fault):
         sure = 0.55
         sure += 0.2 if early > 0.3 else 0.0
         sure += 0.15 if jumps else 0.0
+        grew = jumps or bool(findings.of(*GROWTH))
+        if not grew and early < HALF and measured.nonfinite_step is not None:
+            sure = UNLIKELY  # NaN out of the blue, from steps of a bearable size
         large = _input_size(findings)
-        by_inputs = ratio / large**2 < TOO_LARGE
+        by_inputs = ratio / large**2 < HALF
         if by_inputs and large > 1:
-            sure = 0.4
+            sure = UNLIKELY
+        fix = lower_rate(findings)
+        if fix.change.value < LEAST_RATE * measured.rates[0]:
+            return  # the activations were beyond all measure before any step
         why = [
             (
                 "How far does one step move a kernel?",
@@ -70,10 +82,10 @@ class LearningRateTooHigh(Fault):
             place=place,
             message=(
                 f"With a learning rate of {measured.rates[0]:.4g} one step moves "
-                f"{slot.layer}/{slot.param} by {early:.2g} of its size, so steps overshoot."
+                f"{slot.layer}/{slot.param} by {ratio:.2g} of its size, so steps overshoot."
             ),
             confidence=min(sure, 0.95),
-            fixes=[lower_rate(findings)],
+            fixes=[fix],
             why=why,
             counter=bool(too_large) and ratio * FAR_OFF > TOO_LARGE,
             kind=SymptomClass.SUSPICION,
@@ -94,8 +106,6 @@ def _input_size(findings: Findings) -> float:
 
 def _jumped(measured: Measurements) -> bool:
     early = measured.loss.early
-    if measured.nonfinite_step is not None:
-        return True
     return len(early) > 1 and max(early[1:]) > 2 * max(early[0], 1e-12)
 
 

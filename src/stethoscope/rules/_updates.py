@@ -43,7 +43,6 @@ class UpdateRatio(Rule):
         name = f"{slot.layer}/{slot.param}"
         evidence = [
             Evidence(f"update of {name} over its weight", ratio, self.bound, self.relation),
-            Evidence("learning rate", row.scalar(Stage.HYPER, param="learning_rate"), "", "="),
         ]
         place = at_moment(optimizer_place(row.program), row)
         message = f"One step changes {name} by {ratio:.2g} of its size."

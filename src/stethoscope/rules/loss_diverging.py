@@ -73,7 +73,7 @@ class LossDiverging(Rule):
         state["told"] = True
         evidence = [
             Evidence("loss, mean of the last third", level, first, ">"),
-            Evidence("slope over its error", clear, -CLEAR, ">"),
+            Evidence("trend of the loss, in standard errors", clear, -CLEAR, ">"),
         ]
         message = f"The loss rose from {first:.4g} to {level:.4g}."
         return state, [self.symptom(place, evidence, message)]

@@ -65,8 +65,8 @@ class LossNotDecreasing(Rule):
             return state, []
         state["told"] = True
         evidence = [
-            Evidence("loss, mean of the last third", level, bound, ">"),
-            Evidence("slope over its error", clear, -CLEAR, ">"),
+            Evidence("loss, mean of the last third", level, bound - slack - error, ">"),
+            Evidence("trend of the loss, in standard errors", clear, -CLEAR, ">"),
         ]
         message = f"The loss stays at {level:.4g} after {series.count} steps ({words} {bound:.4g})."
         return state, [self.symptom(at_moment(loss_place(row.program), row), evidence, message)]

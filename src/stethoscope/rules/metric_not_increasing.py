@@ -58,12 +58,13 @@ class MetricNotIncreasing(Rule):
             return state, []
         level, error = series.level()
         slope, clear = series.trend()
-        if level > bound + self.margin + CLEAR * error or (slope > 0 and clear > CLEAR):
+        least = bound + self.margin + CLEAR * error
+        if level > least or (slope > 0 and clear > CLEAR):
             return state, []
         state["told"] = True
         evidence = [
-            Evidence("accuracy, mean of the last third", level, bound, "<"),
-            Evidence("slope over its error", clear, CLEAR, "<"),
+            Evidence("accuracy, mean of the last third", level, least, "<"),
+            Evidence("trend of the accuracy, in standard errors", clear, CLEAR, "<"),
         ]
         message = (
             f"The accuracy stays at {level:.3g}; naming the commonest class gives {bound:.3g}."

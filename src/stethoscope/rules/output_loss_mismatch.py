@@ -49,7 +49,6 @@ class OutputLossMismatch(ProgramRule):
             where = head.layer.path if head.layer else "the output"
             evidence = [
                 Evidence(f"activation of {where}", head.activation, need, "!="),
-                Evidence(f"what {head.loss.type} takes", str(head.loss.expects), "", "="),
             ]
             yield self.symptom(
                 head.place(program),

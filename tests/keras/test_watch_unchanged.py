@@ -45,7 +45,7 @@ LAYERS = (
     "Dropout",
 )
 ON = {
-    "jax": tuple(name for name in PROGRAMS if name != "dataset"),  # compiling costs most there
+    "jax": tuple(name for name in PROGRAMS if name not in ("dataset", "generator")),
     "torch": PROGRAMS,
     "tensorflow": ("dense", "generator"),
 }

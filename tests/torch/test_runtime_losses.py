@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -195,3 +196,19 @@ def test_only_a_softmax_that_reaches_crossentropy_is_accused(
             optimizer.step()
     told = [d for d in scope.report.diagnoses if d.severity is not Severity.NOTE]
     assert {d.fault for d in told} == found
+
+
+@pytest.mark.parametrize("first", [0, 1], ids=["ids from 0", "ids from 1"])
+def test_labels_that_the_loss_refuses_are_judged(first, tmp_path):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    features, labels = torch.randn(32, 8), torch.arange(32) % 4 + first
+    with (
+        pytest.raises(IndexError) if first else contextlib.nullcontext(),
+        stethoscope.watch(model, optimizer, quiet=True, trace_dir=str(tmp_path)) as scope,
+    ):
+        F.cross_entropy(model(features), labels).backward()
+        optimizer.step()
+    told = [(d.fault, d.first_seen) for d in scope.report.diagnoses]
+    assert told == ([("label-encoding", 0)] if first else [])

@@ -107,3 +107,13 @@ def forget(handle: Any) -> None:
     """Removes a hook, and the entry that torch keeps for its keyword arguments."""
     handle.remove()
     nn_module._global_forward_hooks_with_kwargs.pop(handle.id, None)
+
+
+def is_eager() -> bool:
+    """Whether code runs as it is written: not compiled, traced, transformed or inside backward."""
+    return (
+        not torch.compiler.is_compiling()
+        and torch._C._get_tracing_state() is None
+        and torch._C._current_graph_task_id() == -1
+        and not torch._C._are_functorch_transforms_active()
+    )

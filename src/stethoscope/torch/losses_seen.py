@@ -104,20 +104,35 @@ def loss(
     place = (func.__name__, index)
     pair = describe.prediction_and_target(func, args, kwargs)
     if step.probing:
-        key: tuple[Any, ...] = (*place, source.file if source else "", source.line if source else 0)
-        site = root.sites.get(key)
-        if site is None:
-            spec = describe.loss_spec(func, args, kwargs, output=None, source=source)
-            profile = DataProfile(source=source)
-            site = root.sites[key] = LossSite(spec, None, profile, len(root.sites))
-        root.last_site[place] = site
-        _facts(step, root, site, func, args, kwargs, pair)
+        arguments(step, root, func, args, kwargs, source, index)
     site = root.last_site.get(place)
     if pair is not None and site is not None:
         step.targets.append(((root.number, f"#{site.number}"), pair[1]))
     small = pair is not None and pair[0].numel() <= METRIC_ELEMENTS
     if site is not None and pair is not None and (step.probing or small):
         _metric(step, site, index, pair)
+
+
+def arguments(
+    step: Step,
+    root: Root,
+    func: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    source: Any,
+    index: int = 0,
+) -> None:
+    """Facts of what a loss function is called with; its result is not needed."""
+    pair = describe.prediction_and_target(func, args, kwargs)
+    place = (func.__name__, index)
+    key: tuple[Any, ...] = (*place, source.file if source else "", source.line if source else 0)
+    site = root.sites.get(key)
+    if site is None:
+        spec = describe.loss_spec(func, args, kwargs, output=None, source=source)
+        profile = DataProfile(source=source)
+        site = root.sites[key] = LossSite(spec, None, profile, len(root.sites))
+    root.last_site[place] = site
+    _facts(step, root, site, func, args, kwargs, pair)
 
 
 def _facts(

@@ -130,6 +130,20 @@ class Run:
         groups = optimizer.param_groups if optimizer is not None else []
         known, changed = self._optimizers.step(optimizer)
         number = known.steps - 1
+        monitor = self._learn(step)
+        self._revise(monitor, step, changed)
+        self._record(monitor, step, groups)
+        monitor.spent(step.spent)
+        monitor.end_step(number, 0, number)
+
+    def abandon(self, step: Step) -> None:
+        """Ends a step that never came to its update: what the Program shows is judged."""
+        monitor = self._learn(step)
+        self._revise(monitor, step, False)
+        monitor.end_epoch(monitor.recorder.rows_written, 0)
+
+    def _learn(self, step: Step) -> Monitor:
+        """The monitor, and the structure that a probed step showed."""
         monitor = self._monitor
         if monitor is None:
             program = Program("torch", torch.__version__, fit=FitSpec(source=self.update_source))
@@ -142,10 +156,7 @@ class Run:
             for place in step.tensors:
                 if place[2] in self._data:
                     self.data_index(place[2], place[0])
-        self._revise(monitor, step, changed)
-        self._record(monitor, step, groups)
-        monitor.spent(step.spent)
-        monitor.end_step(number, 0, number)
+        return monitor
 
     def _record(self, monitor: Monitor, step: Step, groups: list[dict[str, Any]]) -> None:
         recorder = monitor.recorder

@@ -70,6 +70,7 @@ class Step:
         self.events: list[dict[str, Any]] = []
         self.spent = 0.0
         self.closure = False
+        self.refused = False  # a loss raised on its arguments
         self.fingerprint: float | None = None
         self.update_source: SourceRef | None = None
         self.before: list[tuple[Tensor, Tensor]] = []

@@ -21,7 +21,7 @@ from stethoscope.diagnosis import locate
 from stethoscope.monitor import Session
 from stethoscope.torch import asif, by_hand, losses_seen, sources
 from stethoscope.torch.flow import tensors_in
-from stethoscope.torch.hooks import GlobalHooks, boundary, hidden
+from stethoscope.torch.hooks import GlobalHooks, boundary, hidden, is_eager
 from stethoscope.torch.mode import CallMode
 from stethoscope.torch.probe import Probe
 from stethoscope.torch.registry import Registry
@@ -40,6 +40,9 @@ COMPILED = dict.fromkeys(
     ("pre_activation", "output", "output_grad"),
     "the model is compiled: what happens inside its forward pass is not seen",
 )
+
+
+TorchCall = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
 class Watcher:
@@ -88,6 +91,8 @@ class Watcher:
         self._mode.leave()
         self._hooks.remove()
         if self._step is not None:
+            if self._step.refused and self.failure is None:
+                self._abandon(self._step)
             self._step.release()  # gradient hooks may still hang on outputs
         self._step = self._probe = self._active = self._root = None
         self.lines.stop()
@@ -233,13 +238,17 @@ class Watcher:
             return asif.call(above, func, args, kwargs)
         if role is losses_seen.Role.LOSS:
             source = locate.here(sys._getframe(1)) if step.probing else None
-            result = asif.call(above, func, args, kwargs)
-            self._loss(func, args, kwargs, result, source)
+            try:
+                result = asif.call(above, func, args, kwargs)
+            except Exception:
+                self._loss_raised((func, args, kwargs), source)
+                raise
+            self._loss((func, args, kwargs), result, source)
             return result
         if probe is not None and role is not losses_seen.Role.PASS:
             seen = self._before_call(func, args, kwargs)
             result = asif.call(above, func, args, kwargs)
-            self._after_call(func, args, kwargs, result, seen)
+            self._after_call((func, args, kwargs), result, seen)
             return result
         result = asif.call(above, func, args, kwargs)
         if role is losses_seen.Role.SCALE:
@@ -259,18 +268,12 @@ class Watcher:
         return seen
 
     @boundary
-    def _after_call(
-        self,
-        func: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        result: Any,
-        seen: Any,
-    ) -> None:
+    def _after_call(self, call: TorchCall, result: Any, seen: Any) -> None:
         begun = time.perf_counter()
         probe = self._probe
         if probe is None or hidden():
             return
+        func, args, kwargs = call
         probe.after_call(func, args, kwargs, result, seen)
         if probe.outside:
             losses_seen.remember(probe.step, func, args, kwargs, result)
@@ -279,22 +282,22 @@ class Watcher:
         probe.step.spent += time.perf_counter() - begun
 
     @boundary
-    def _loss(
-        self,
-        func: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        result: Any,
-        source: Any,
-    ) -> None:
+    def _loss(self, call: TorchCall, result: Any, source: Any) -> None:
         begun = time.perf_counter()
         step, root = self._step, self._root
         if step is None or root is None or not isinstance(result, Tensor):
             return
         if self._active is not None:
             root.loss_inside = True
-        losses_seen.loss(step, root, func, args, kwargs, result, source)
+        losses_seen.loss(step, root, *call, result, source)
         step.spent += time.perf_counter() - begun
+
+    @boundary
+    def _loss_raised(self, call: TorchCall, source: Any) -> None:
+        """The loss refuses its arguments: they may be what the Program alone shows to be wrong."""
+        if self._step is not None and self._root is not None and self._step.probing:
+            losses_seen.arguments(self._step, self._root, *call, source)
+            self._step.refused = True
 
     @boundary
     def _backward(self, args: tuple[Any, ...]) -> None:
@@ -383,12 +386,12 @@ class Watcher:
         run.finish(step, None)
         step.release()
 
+    @boundary
+    def _abandon(self, step: Step) -> None:
+        run = self._registry.run_of(step, None)
+        if run is not None:
+            run.abandon(step)
+
     def _watchable(self) -> bool:
-        return (
-            threading.get_ident() == self._thread
-            and os.getpid() == self._pid
-            and not torch.compiler.is_compiling()
-            and torch._C._get_tracing_state() is None
-            and torch._C._current_graph_task_id() == -1
-            and not torch._C._are_functorch_transforms_active()
-        )
+        own = threading.get_ident() == self._thread and os.getpid() == self._pid
+        return own and is_eager()

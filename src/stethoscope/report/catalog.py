@@ -33,14 +33,14 @@ def explain(name: str) -> str | None:
 
     A name that is both a rule and a fault gives both texts.
     """
-    parts = []
+    parts, name = [], name.lower()
     for fault in _faults():
         if fault.name == name:
             parts.append(
                 f"{fault.name}   fault, {fault.group}\n\n{_text(fault)}\n\n{_shown(fault)}\n"
             )
     for rule in all_rules():
-        if name in (rule.code, rule.code.lower(), rule.name):
+        if name in (rule.code.lower(), rule.name):
             parts.append(f"{rule.code} {rule.name}   rule, {rule.kind.value}\n\n{_text(rule)}\n")
     return "\n".join(parts) or None
 
@@ -77,4 +77,21 @@ def _shown(fault: Any) -> str:
     shown = f"Shown by: {', '.join(sorted(fault.shown_by))}."
     effects = sorted(fault.effects - fault.shown_by)
     lines = [shown, f"Also explains: {', '.join(effects)}."] if effects else [shown]
-    return "\n".join(textwrap.fill(line, 100) for line in lines)
+    lines += _advice(fault)
+    return "\n".join(textwrap.fill(line, 100, break_on_hyphens=False) for line in lines)
+
+
+def _advice(fault: Any) -> list[str]:
+    """Why it is bad and how to fix it, in the words of the rule that shows this fault best.
+
+    That is one that shows few faults and names no mere event: a non-finite loss may come from any.
+    Nothing where a rule has the fault's own name: its text follows anyway.
+    """
+    shows = {name: sum(name in f.shown_by for f in _faults()) for name in fault.shown_by}
+    rules = [rule for rule in all_rules() if rule.name in shows]
+    if not rules or fault.name in shows:
+        return []
+    best = min(rules, key=lambda rule: (rule.kind.value == "event", shows[rule.name], rule.code))
+    paragraphs = [" ".join(text.split()) for text in _text(best).split("\n\n")]
+    wanted = [p for p in paragraphs if p.startswith(("Why it is bad:", "How to fix:"))]
+    return [*wanted, f"See also: `stethoscope explain {best.name}`."]

@@ -7,6 +7,7 @@ import math
 import statistics
 from collections import deque
 
+PROBE_EVERY = 20  # a probe costs about one step more: 5 % of the time
 DENSE_STEPS = 21  # steps 0..20: faults of structure, scale and rate show here
 DENSE_SECONDS = 5.0  # what the dense start may cost, without the first probe: that builds it
 AFTER_ALARM = 3  # what happens next tells a blow-up from a blip
@@ -31,7 +32,7 @@ class Schedule:
         interval: Between probes, as the costs so far have it.
     """
 
-    every: int = 20
+    every: int = PROBE_EVERY
     dense: int = DENSE_STEPS
     share: float | None = SHARE
     _alarm_until: int = -1

@@ -53,7 +53,7 @@ class UpdateRatio(Rule):
         """Whether the ratio of the kernel that moves most breaks the bound."""
 
 
-NEAR_ZERO = 0.01  # of the usual scale 1/sqrt(fan in): where zero-initialized weights begin
+NEAR_ZERO = 0.1  # of the usual norm, the root of fan out: below it weights start at 0 on purpose
 
 
 def update_ratios(row: Row) -> list[tuple[Slot, float]]:
@@ -65,7 +65,7 @@ def update_ratios(row: Row) -> list[tuple[Slot, float]]:
         weight = row.get(Slot(slot.layer, slot.param, Stage.WEIGHT), Stat.NORM)
         if spec is None or shape is None or len(shape) < 2:
             continue
-        least = NEAR_ZERO * math.sqrt(math.prod(shape) / max(shape))
+        least = NEAR_ZERO * math.sqrt(min(shape[0], shape[-1]))  # one of the two is fan out
         if not weight > least:
             continue  # a weight that starts at 0 on purpose moves by any multiple of itself
         found.append((slot, norm / weight))

@@ -122,7 +122,7 @@ def test_each_rank_of_torchrun_keeps_a_trace_and_one_reports(folder, write):
     )
     assert watched.returncode == 0, watched.stderr
     names = sorted(path.name for path in Path(".stethoscope").glob("*.sqlite"))
-    assert [name.split(".")[1] for name in names] == ["rank0", "rank1"]
+    assert names == ["train-1.rank0.sqlite", "train-1.rank1.sqlite"]
     assert watched.stderr.count("checks ran") == 1
 
 

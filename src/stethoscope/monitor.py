@@ -262,7 +262,8 @@ def _next_path(folder: Path, stem: str, rank: int) -> Path:
     for stale in ours[: max(len(ours) - KEEP_TRACES + 1, 0)]:
         for path in (stale, Path(f"{stale}-wal"), Path(f"{stale}-shm")):
             path.unlink(missing_ok=True)
-    number = max((int(match[2]) for _, match in found if match[1] == stem), default=0) + 1
+    alike = [match for _, match in found if match[1] == stem and (match[3] or "") == suffix]
+    number = max((int(match[2]) for match in alike), default=0) + 1  # each rank counts its own
     while True:
         path = folder / f"{stem}-{number}{suffix}.sqlite"
         try:

@@ -73,3 +73,12 @@ class Example:
 CLASSIFIER = Example()
 BINARY = Example(data="binary", outputs=1, loss="binary_crossentropy", learning_rate=0.3)
 REGRESSOR = Example(data="real", outputs=1, loss="mse", from_logits=False, learning_rate=0.05)
+DIVERGING = Example(
+    data="real",
+    outputs=1,
+    loss="mse",
+    from_logits=False,
+    learning_rate=1.5,
+    hidden=(64, 64),
+    activation="leaky_relu",
+)

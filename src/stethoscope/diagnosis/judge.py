@@ -37,6 +37,7 @@ class Judge:
 
     def __init__(self, config: Config) -> None:
         self._rules = [rule for rule in all_rules() if _selected(rule, config)]
+        self._program_rules = {r.code: r for r in self._rules if isinstance(r, ProgramRule)}
         self._scalar_rules = [r for r in self._rules if any(s.is_scalar for s in r.needs)]
         self._states: dict[str, Any] = {}
         self._broken: dict[str, str] = {}
@@ -143,11 +144,11 @@ class Judge:
             self._asked = program
             self._holds = {
                 (rule.code, symptom.place.key)
-                for rule in self._rules
-                if isinstance(rule, ProgramRule) and rule.code not in self._broken
+                for code, rule in self._program_rules.items()
+                if code not in self._broken
                 for symptom in rule.inspect(program)
             }
-        asked = {rule.code for rule in self._rules if isinstance(rule, ProgramRule)}
+        asked = self._program_rules
         return tuple(
             s for s in self._symptoms if s.rule not in asked or (s.rule, s.place.key) in self._holds
         )

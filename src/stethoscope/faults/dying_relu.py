@@ -14,9 +14,8 @@ from stethoscope.faults._base import (
     set_activation,
 )
 from stethoscope.faults._hidden_layers import is_shut
+from stethoscope.rules.dead_units import DeadUnits
 from stethoscope.types import Slot, Stage, Stat
-
-ALMOST_ALL = 0.9  # as in the rule `dead-units`
 
 
 class DyingRelu(Fault):
@@ -37,7 +36,7 @@ class DyingRelu(Fault):
             return
         others = [s for s in dead if s is not symptom]
         slot = Slot(spec.path, "", Stage.OUTPUT)
-        alive = not findings.measured.first(slot, Stat.DEAD_SHARE) >= ALMOST_ALL
+        alive = not findings.measured.first(slot, Stat.DEAD_SHARE) >= DeadUnits.share
         killed = alive and bool(findings.of("update-ratio-too-large"))
         sure = POSSIBLE - 0.2 if killed else POSSIBLE + 0.2
         fix = set_activation(spec, "leaky_relu", "it passes a gradient when negative")

@@ -14,10 +14,9 @@ from stethoscope.faults._base import (
     Suspect,
 )
 from stethoscope.faults._numerics import earliest
+from stethoscope.rules.update_ratio_too_large import UpdateTooLarge
 from stethoscope.types import Change, Fix, Op
 from stethoscope.vocabulary import LayerKind
-
-HALF = 0.5  # half a kernel in one step: beyond that the step itself may have wrecked the numbers
 
 
 class InvalidOperation(Fault):
@@ -35,7 +34,10 @@ class InvalidOperation(Fault):
         spec = findings.program.layer(symptom.place.layer or "")
         if spec is not None and spec.kind is LayerKind.RECURRENT:
             return
-        small = max((max(r) for r in findings.measured.ratios.values()), default=0.0) < HALF
+        small = (
+            max((max(r) for r in findings.measured.ratios.values()), default=0.0)
+            < UpdateTooLarge.at_once
+        )
         grew = findings.of(*GROWTH)
         sure = 0.75 if small and not grew else POSSIBLE - 0.2
         path = symptom.place.path or "loss"

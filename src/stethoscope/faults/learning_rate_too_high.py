@@ -18,10 +18,9 @@ from stethoscope.faults._measure import Measurements
 from stethoscope.faults._rate import FAR_OFF, lower_rate
 from stethoscope.program import Program
 from stethoscope.rules._base import optimizer_place
+from stethoscope.rules.update_ratio_too_large import UpdateTooLarge
 from stethoscope.types import Place, SymptomClass
 
-TOO_LARGE = 0.1  # as in the rule `update-ratio-too-large`
-HALF = 0.5  # half a kernel in one step: that alone may wreck a network
 UNLIKELY = 0.4
 LEAST_RATE = 1e-9  # no schedule spans more: a rate that far off is not what is wrong
 
@@ -56,10 +55,10 @@ class LearningRateTooHigh(Fault):
         sure += 0.2 if early > 0.3 else 0.0
         sure += 0.15 if jumps else 0.0
         grew = jumps or bool(findings.of(*GROWTH))
-        if not grew and early < HALF and measured.nonfinite_step is not None:
+        if not grew and early < UpdateTooLarge.at_once and measured.nonfinite_step is not None:
             sure = UNLIKELY  # NaN out of the blue, from steps of a bearable size
         large = _input_size(findings)
-        by_inputs = ratio / large**2 < HALF
+        by_inputs = ratio / large**2 < UpdateTooLarge.at_once
         if by_inputs and large > 1:
             sure = UNLIKELY
         fix = lower_rate(findings)
@@ -87,7 +86,7 @@ class LearningRateTooHigh(Fault):
             confidence=min(sure, 0.95),
             fixes=[fix],
             why=why,
-            counter=bool(too_large) and ratio * FAR_OFF > TOO_LARGE,
+            counter=bool(too_large) and ratio * FAR_OFF > UpdateTooLarge.bound,
             kind=SymptomClass.SUSPICION,
         )
 

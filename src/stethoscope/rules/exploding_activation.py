@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stethoscope.example import REGRESSOR, Example
+from stethoscope.example import DIVERGING, REGRESSOR
 from stethoscope.rules._growth import GrowthRule
 from stethoscope.types import Stage
 
@@ -31,12 +31,4 @@ class ExplodingActivation(GrowthRule):
     large = 1e4  # outputs near 1 at the start
     word = "output"
     healthy = REGRESSOR
-    faulty = Example(
-        data="real",
-        outputs=1,
-        loss="mse",
-        from_logits=False,
-        learning_rate=1.5,
-        hidden=(64, 64),
-        activation="leaky_relu",
-    )
+    faulty = DIVERGING

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stethoscope.example import CLASSIFIER, Example
+from stethoscope.example import CLASSIFIER, DIVERGING
 from stethoscope.rules._growth import GrowthRule
 from stethoscope.types import Stage
 
@@ -31,12 +31,4 @@ class ExplodingGradient(GrowthRule):
     large = 100.0  # an update of that size with a usual rate is as large as the weights
     word = "gradient"
     healthy = CLASSIFIER
-    faulty = Example(
-        data="real",
-        outputs=1,
-        loss="mse",
-        from_logits=False,
-        learning_rate=1.5,
-        hidden=(64, 64),
-        activation="leaky_relu",
-    )
+    faulty = DIVERGING

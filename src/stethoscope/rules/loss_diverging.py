@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from stethoscope.example import CLASSIFIER, Example
+from stethoscope.example import CLASSIFIER, DIVERGING
 from stethoscope.program import Program
 from stethoscope.rules._base import Rule, at_moment, loss_place
 from stethoscope.rules._course import CHECK_EVERY, least_steps
@@ -35,15 +35,7 @@ class LossDiverging(Rule):
     kind = SymptomClass.EVENT
     needs = frozenset({Stage.LOSS})
     healthy = CLASSIFIER
-    faulty = Example(
-        data="real",
-        outputs=1,
-        loss="mse",
-        from_logits=False,
-        learning_rate=1.5,
-        hidden=(64, 64),
-        activation="leaky_relu",
-    )
+    faulty = DIVERGING
 
     jump = 1e3  # no minibatch noise reaches a factor of a thousand
     rise = 0.2

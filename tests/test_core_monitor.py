@@ -99,6 +99,23 @@ def test_each_rank_has_its_trace_and_rank_0_speaks(session, monkeypatch):
     assert told == ["stethoscope: hello\n", ""]
 
 
+def test_another_process_makes_the_folder_first(session, monkeypatch):
+    mkdir = Path.mkdir
+
+    def late(folder, *arguments, **options):
+        mkdir(folder, exist_ok=True)
+        mkdir(folder, *arguments, **options)
+
+    monkeypatch.setattr(Path, "mkdir", late)
+    assert train(session()).path == Path(".stethoscope/train-1.sqlite")
+
+
+def test_another_process_removes_an_old_trace_first(session, monkeypatch):
+    listed = Path.iterdir
+    monkeypatch.setattr(Path, "iterdir", lambda at: [*listed(at), at / "gone-1.sqlite"])
+    assert train(session()).path == Path(".stethoscope/train-1.sqlite")
+
+
 def test_a_broken_stderr_never_ends_the_training(session):
     watched = session()
     watched.stderr.close()

@@ -98,7 +98,7 @@ class Session:
                 if folder.exists() and not folder.is_dir():
                     raise OSError(f"{folder} is a file; expected a folder for traces")
                 if not folder.is_dir():
-                    folder.mkdir(parents=True)
+                    folder.mkdir(parents=True, exist_ok=True)  # another rank may make it too
                     (folder / ".gitignore").write_text("*\n", encoding="utf-8")
                 return TraceWriter(_next_path(folder, stem, self.rank), meta)
             except OSError as error:
@@ -252,12 +252,20 @@ def one_line(diagnosis: Diagnosis) -> str:
     )
 
 
+def _changed(path: Path) -> float:
+    """When a file last changed; 0 where another process has just removed it."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
 def _next_path(folder: Path, stem: str, rank: int) -> Path:
     """A new file in `folder`; the oldest of our traces there make room for it."""
     suffix = f".rank{rank}" if "RANK" in os.environ else ""
     named = re.compile(r"(.+)-(\d+)(\.rank\d+)?\.sqlite")
     found = [(path, match) for path in folder.iterdir() if (match := named.fullmatch(path.name))]
-    by_age = sorted((path for path, _ in found), key=lambda path: path.stat().st_mtime)
+    by_age = sorted((path for path, _ in found), key=_changed)
     ours = [path for path in by_age if is_trace(path)]
     for stale in ours[: max(len(ours) - KEEP_TRACES + 1, 0)]:
         for path in (stale, Path(f"{stale}-wal"), Path(f"{stale}-shm")):

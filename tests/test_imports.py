@@ -41,6 +41,7 @@ MAY_IMPORT = {
     "monitor": MONITOR,
     "torch": ADAPTER,
     "keras": ADAPTER | {"torch"},  # the torch backend shares the fast statistics
+    "engine": ADAPTER,
     "report": TYPES | {"rules", "faults", "__init__"},
     "demo": {"config"},
     "launch": {"monitor"},

@@ -1,0 +1,19 @@
+"""The engine: networks in plain NumPy, of which every intermediate value can be read."""
+
+from stethoscope.engine.layers.activation import Activation
+from stethoscope.engine.layers.dense import Dense
+from stethoscope.engine.layers.merge import Add
+from stethoscope.engine.model import History, Model, Sequential, Step
+from stethoscope.engine.network import Input, Network
+
+__all__ = [
+    "Activation",
+    "Add",
+    "Dense",
+    "History",
+    "Input",
+    "Model",
+    "Network",
+    "Sequential",
+    "Step",
+]

@@ -1,0 +1,150 @@
+"""What a layer of the engine is.
+
+A layer holds its settings and nothing else: it is given its inputs and weights, and gives back what
+it computed. The weights, the tape of a step and every other state belong to the `Network`, so a
+layer that is applied twice, or whose weights are shared, needs nothing special.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from stethoscope.engine.activations import Activation
+from stethoscope.engine.activations import get as activation_of
+from stethoscope.types import SourceRef
+
+Array = npt.NDArray[Any]
+Shape = tuple[int, ...]
+"""Of one sample: without the batch axis."""
+Weights = Mapping[str, Array]
+
+
+@dataclasses.dataclass(frozen=True)
+class Mode:
+    """How a forward pass is made.
+
+    Attributes:
+        training: Dropout drops, batch normalization uses the batch.
+        rng: The only source of random numbers.
+        dtype: In which everything is computed.
+    """
+
+    training: bool
+    rng: np.random.Generator
+    dtype: npt.DTypeLike = np.float32
+
+
+@dataclasses.dataclass(frozen=True)
+class Forward:
+    """What a layer computed.
+
+    Attributes:
+        output: Before the layer's activation, with the batch axis first.
+        saved: Whatever `backward` needs, of any form.
+        moved: New values of weights that the forward pass itself moves (moving statistics).
+    """
+
+    output: Array
+    saved: Any = None
+    moved: Weights = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Symbol:
+    """What a layer will compute: the handle with which a functional graph is written.
+
+    Attributes:
+        shape: Of one sample.
+        layer: What computes it; None for an input of the model.
+        inputs: What it is computed from.
+        name: Of an input; "" for one without a name.
+    """
+
+    shape: Shape
+    layer: Layer | None = None
+    inputs: tuple[Symbol, ...] = ()
+    name: str = ""
+
+
+class Layer(abc.ABC):
+    """One operation of a network.
+
+    Args:
+        activation: Applied to the output, by name or as an `Activation`; None applies none.
+        name: Unique in the network; None numbers the layer by its class ("dense", "dense_1").
+
+    Attributes:
+        moving: Names of weights that are not trained.
+        trainable: Set to False to leave the weights as they are.
+        source: The call that wrote this layer, where it was translated from a program.
+    """
+
+    moving: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(
+        self, *, activation: str | Activation | None = None, name: str | None = None
+    ) -> None:
+        self.activation = None if activation is None else activation_of(activation)
+        self.name = name or ""
+        self.trainable = True
+        self.source: SourceRef | None = None
+
+    def __call__(self, inputs: Symbol | Sequence[Symbol]) -> Symbol:
+        """Applies the layer in a functional graph.
+
+        >>> from stethoscope.engine import Dense, Input
+        >>> Dense(4)(Input((8,))).shape
+        (4,)
+        """
+        given = (inputs,) if isinstance(inputs, Symbol) else tuple(inputs)
+        return Symbol(self.shape([symbol.shape for symbol in given]), self, given)
+
+    @abc.abstractmethod
+    def shape(self, inputs: Sequence[Shape]) -> Shape:
+        """The shape of the output for inputs of these shapes.
+
+        Raises:
+            ValueError: The inputs do not fit this layer.
+        """
+
+    def build(self, inputs: Sequence[Shape], rng: np.random.Generator) -> dict[str, Array]:
+        """The first weights by name, in float64; a layer without weights has none."""
+        return {}
+
+    @abc.abstractmethod
+    def forward(self, inputs: Sequence[Array], weights: Weights, mode: Mode) -> Forward:
+        """The output of a batch, before `activation`."""
+
+    @abc.abstractmethod
+    def backward(
+        self, gradient: Array, saved: Any, weights: Weights
+    ) -> tuple[list[Array], dict[str, Array]]:
+        """The gradients of the inputs, one each, and of the trained weights by name.
+
+        Args:
+            gradient: Of the loss with respect to the output before `activation`.
+            saved: `Forward.saved` of the same step.
+            weights: As in the forward pass.
+        """
+
+    def penalties(self) -> Mapping[str, Any]:
+        """Regularizer of each weight that has one."""
+        return {}
+
+
+def single(inputs: Sequence[Any], layer: Layer) -> Any:
+    """The only input of a layer that takes one.
+
+    Raises:
+        ValueError: There are several.
+    """
+    if len(inputs) != 1:
+        kind = type(layer).__name__
+        raise ValueError(f"{kind} {layer.name!r} takes one input; got {len(inputs)}.")
+    return inputs[0]

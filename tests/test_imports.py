@@ -22,9 +22,10 @@ RULES = {*TRACE, "trace"}
 FAULTS = {*RULES, "rules", "example"}
 DIAGNOSIS = {*FAULTS, "faults", "config"}
 MONITOR = {*DIAGNOSIS, "diagnosis", "recorder", "schedule", "data"}
-ADAPTER = {*MONITOR, "monitor", "report"}
+ADAPTER = {*MONITOR, "monitor", "report", "scope", "array_stats", "nonfinite"}
 MAY_IMPORT = {
-    "__init__": ADAPTER | {"torch", "keras"},  # public names, all of them lazily
+    "__init__": ADAPTER
+    | {"torch", "keras", "engine", "watching"},  # public names, all of them lazily
     "types": set(),
     "vocabulary": set(),
     "stats": TYPES,
@@ -33,6 +34,10 @@ MAY_IMPORT = {
     "program": PROGRAM,
     "data": PROGRAM | {"program"},
     "example": TRACE,
+    "array_stats": {*TYPES, "stats"},
+    "nonfinite": {*TYPES, "stats"},
+    "scope": ADAPTER,
+    "watching": {"scope", "torch", "engine"},
     "trace": TRACE,
     "recorder": RULES,
     "rules": RULES | {"example"},

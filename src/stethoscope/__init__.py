@@ -27,9 +27,9 @@ _HOMES = {
     "Verdict": "stethoscope.types",
     "check": "stethoscope.diagnosis.judge",
     "read": "stethoscope.trace",
-    "watch": "stethoscope.torch",
+    "watch": "stethoscope.watching",
 }
-_ADAPTERS = ("keras", "torch")
+_ADAPTERS = ("engine", "keras", "torch")
 
 __all__ = [*sorted(_HOMES), "__version__"]
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from stethoscope.config import Config, ConfigError
     from stethoscope.diagnosis.judge import check
     from stethoscope.monitor import FaultyTrainingError
-    from stethoscope.torch import watch
     from stethoscope.trace import Trace, TraceError, read
     from stethoscope.types import (
         Change,
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
         Symptom,
         Verdict,
     )
+    from stethoscope.watching import watch
 
 
 def __getattr__(name: str) -> Any:

@@ -176,7 +176,8 @@ def _why_untrained(ended: BaseException | None) -> str:
         return "it is broken, so nothing ran"
     if not launch.ADAPTERS.keys() & sys.modules.keys():
         other = " (flax is not watched)" if "flax" in sys.modules else ""
-        return f"it imported neither {' nor '.join(launch.ADAPTERS)}{other}"
+        frameworks = [name for name in launch.ADAPTERS if "." not in name]  # others than our own
+        return f"it imported neither {' nor '.join(frameworks)}{other}"
     if ended is not None and not isinstance(ended, SystemExit):
         return "it ended before an optimizer step was seen"
     return "no optimizer step was seen"

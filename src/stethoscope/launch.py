@@ -24,7 +24,11 @@ from typing import Any
 
 from stethoscope.monitor import Session
 
-ADAPTERS = {"torch": "stethoscope.torch", "keras": "stethoscope.keras"}
+ADAPTERS = {
+    "torch": "stethoscope.torch",
+    "keras": "stethoscope.keras",
+    "stethoscope.engine": "stethoscope.engine",
+}
 """Framework to the module whose `install(session)` watches it."""
 
 INTERRUPTED = 130  # 128 + SIGINT, as a shell shows it

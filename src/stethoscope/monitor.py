@@ -73,6 +73,11 @@ class Session:
         """One report a run, in the order of their start; open runs are reported so far."""
         return [monitor.report() for monitor in self._monitors if monitor.recorder.rows_written]
 
+    @property
+    def should_stop(self) -> bool:
+        """An ERROR is confirmed in one of the runs, and the settings ask to stop."""
+        return any(monitor.should_stop for monitor in self._monitors)
+
     def close(self) -> None:
         """Closes what is still open."""
         for monitor in self._monitors:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from stethoscope import stats
-from stethoscope.keras import array_stats
+from stethoscope import array_stats
 from stethoscope.stats import TENSOR_STATS
 
 VALUES = st.one_of(

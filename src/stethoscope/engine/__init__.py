@@ -3,8 +3,10 @@
 from stethoscope.engine.layers.activation import Activation
 from stethoscope.engine.layers.dense import Dense
 from stethoscope.engine.layers.merge import Add
-from stethoscope.engine.model import History, Model, Sequential, Step
+from stethoscope.engine.model import Model, Sequential
 from stethoscope.engine.network import Input, Network
+from stethoscope.engine.training import History, Step
+from stethoscope.engine.watch import install, watch
 
 __all__ = [
     "Activation",
@@ -16,4 +18,6 @@ __all__ = [
     "Network",
     "Sequential",
     "Step",
+    "install",
+    "watch",
 ]

@@ -19,7 +19,8 @@ import keras
 import numpy as np
 from jax._src import core as jax_core
 
-from stethoscope.keras import array_stats, jax_stats
+from stethoscope import array_stats
+from stethoscope.keras import jax_stats
 from stethoscope.keras.layout import Layout
 from stethoscope.keras.taps import Tapped
 from stethoscope.keras.undisturbed import undisturbed

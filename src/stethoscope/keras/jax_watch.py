@@ -11,12 +11,13 @@ import jax
 import keras
 import numpy as np
 
-from stethoscope.keras.array_stats import describe
+from stethoscope.array_stats import describe
+from stethoscope.keras.feed import as_numpy
 from stethoscope.keras.jax_probe import Probe, all_finite, copies, together
 from stethoscope.keras.names import from_library
-from stethoscope.keras.nonfinite import bad_rows, first_nonfinite
 from stethoscope.keras.undisturbed import undisturbed
 from stethoscope.keras.watch import Observation, Pending, Watch
+from stethoscope.nonfinite import bad_rows, first_nonfinite
 from stethoscope.types import Stage
 
 MAX_COPY_BYTES = 2**28  # a larger state is not copied: its failing step stays a range of steps
@@ -174,7 +175,7 @@ class JaxWatch(Watch):
         if slot.stage in (Stage.INPUT, Stage.TARGET):
             data = x if slot.stage is Stage.INPUT else y
             flat = [t for t in keras.tree.flatten(data) if t is not None]
-            rows[slot] = bad_rows(flat[int(slot.param)])
+            rows[slot] = bad_rows(as_numpy(flat[int(slot.param)]))
         self.found(found, step, rows)
         return True
 

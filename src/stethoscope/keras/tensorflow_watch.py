@@ -8,8 +8,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from stethoscope.keras.nonfinite import first_nonfinite
 from stethoscope.keras.watch import Watch
+from stethoscope.nonfinite import first_nonfinite
 from stethoscope.stats import describe
 from stethoscope.types import Stage
 

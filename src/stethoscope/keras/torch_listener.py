@@ -9,11 +9,12 @@ from typing import Any
 import keras
 import torch
 
+from stethoscope.keras.feed import as_numpy
 from stethoscope.keras.layout import Layout
-from stethoscope.keras.nonfinite import bad_rows, first_nonfinite
 from stethoscope.keras.taps import Tapped
 from stethoscope.keras.undisturbed import undisturbed
 from stethoscope.keras.watch import Observation
+from stethoscope.nonfinite import bad_rows, first_nonfinite
 from stethoscope.torch.tensors import describe
 from stethoscope.types import Slot, Stage
 
@@ -75,7 +76,7 @@ class Listener:
             vector = describe(tensor.detach(), **how)
             self.seen.append((slot, vector))
             if slot not in self.rows and first_nonfinite([(slot, vector)]):
-                self.rows[slot] = bad_rows(tensor)
+                self.rows[slot] = bad_rows(as_numpy(tensor))
         except Exception as error:
             # Raised again at the end of the step: an error here would end the user's training.
             self.problem = error

@@ -9,10 +9,10 @@ from typing import Any
 import keras
 import torch
 
-from stethoscope.keras.nonfinite import first_nonfinite
 from stethoscope.keras.taps import shadow
 from stethoscope.keras.torch_listener import Listener, rerun, seed_variables
 from stethoscope.keras.watch import Watch
+from stethoscope.nonfinite import first_nonfinite
 from stethoscope.types import Slot, Stage
 
 

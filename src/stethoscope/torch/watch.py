@@ -4,82 +4,18 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Any
 
 import torch
 from torch import nn
 
 from stethoscope import config
-from stethoscope.config import Config
 from stethoscope.monitor import Session
+from stethoscope.scope import Scope
 from stethoscope.torch.sources import Sources
 from stethoscope.torch.watcher import Watcher
-from stethoscope.types import Report, Verdict
 
 _installed: list[Watcher] = []
-
-
-class Scope:
-    """A training loop that is watched; a context manager, or a plain object with `close()`.
-
-    Made by `watch`.
-    """
-
-    def __init__(self, session: Session | None, watcher: Watcher | None, owned: bool) -> None:
-        self._session = session
-        self._watcher = watcher
-        self._owned = owned
-        self._closed = False
-
-    @property
-    def report(self) -> Report:
-        """What can be said so far; of the first run when there were several."""
-        reports = self._session.reports if self._session is not None else []
-        return reports[0] if reports else nothing_seen(self._session)
-
-    @property
-    def reports(self) -> list[Report]:
-        """One report for each run in this scope."""
-        return self._session.reports if self._session is not None else []
-
-    @property
-    def should_stop(self) -> bool:
-        """An ERROR is confirmed, and the settings ask to stop: leave the training loop."""
-        runs = self._watcher.runs if self._watcher is not None else []
-        return any(run.monitor is not None and run.monitor.should_stop for run in runs)
-
-    def pause(self) -> None:
-        """Stops to watch for a while; until `resume` nothing of ours hangs on torch."""
-        if self._watcher is not None and self._owned and not self._closed:
-            self._watcher.stop()
-
-    def resume(self) -> None:
-        """Goes on to watch after `pause`."""
-        if self._watcher is not None and self._owned and not self._closed:
-            self._watcher.start()
-
-    def close(self) -> None:
-        """Stops to watch, closes the trace and prints the report (once)."""
-        if self._closed or not self._owned or self._session is None or self._watcher is None:
-            return
-        self._closed = True
-        self._watcher.stop()
-        if self._watcher in _installed:
-            _installed.remove(self._watcher)
-        self._session.close()
-        _print(self._session)
-
-    def __enter__(self) -> Scope:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def watch(
@@ -126,15 +62,19 @@ def watch(
             )
     found = config.load(settings)
     if found.disable or in_worker():
-        return Scope(None, None, owned=False)
+        return Scope(None, _nothing, _nothing, owned=False, framework="torch")
     if _installed:
-        outer = _installed[-1]
-        return Scope(outer.session, outer, owned=False)
-    session = Session(found)
-    watcher = Watcher(session, models)
-    watcher.start()
-    _installed.append(watcher)
-    return Scope(session, watcher, owned=True)
+        outer = _installed[-1].session
+        return Scope(outer, _nothing, _nothing, owned=False, framework="torch")
+    watcher = Watcher(Session(found), models)
+    _start(watcher)
+    return Scope(
+        watcher.session,
+        lambda: _start(watcher),
+        lambda: _stop(watcher),
+        owned=True,
+        framework="torch",
+    )
 
 
 def install(session: Session) -> Callable[[], None]:
@@ -148,39 +88,26 @@ def install(session: Session) -> Callable[[], None]:
     lines = Sources()
     lines.record()
     watcher = Watcher(session, None, lines)
+    _start(watcher)
+    return lambda: _stop(watcher)
+
+
+def _start(watcher: Watcher) -> None:
     watcher.start()
-    _installed.append(watcher)
+    if watcher not in _installed:
+        _installed.append(watcher)
 
-    def uninstall() -> None:
-        watcher.stop()
-        if watcher in _installed:
-            _installed.remove(watcher)
 
-    return uninstall
+def _stop(watcher: Watcher) -> None:
+    watcher.stop()
+    if watcher in _installed:
+        _installed.remove(watcher)
+
+
+def _nothing() -> None:
+    """What a scope inside another has to do."""
 
 
 def in_worker() -> bool:
     """Whether this process was spawned by another, such as a `DataLoader`'s worker."""
     return multiprocessing.parent_process() is not None
-
-
-def nothing_seen(session: Session | None) -> Report:
-    """The report when no step was seen."""
-    disabled = session is None
-    reason = "watching is switched off" if disabled else "no optimizer step was seen"
-    return Report(
-        {"framework": "torch", "steps": 0}, Verdict.UNDETERMINED, reason, (), (), (), {}, {}
-    )
-
-
-def _print(session: Session) -> None:
-    settings: Config = session.config
-    if settings.quiet or session.rank != 0:
-        return
-    try:
-        from stethoscope.report.terminal import render
-    except ImportError:
-        return
-    stream = session.stderr
-    text = render(session.reports, color=stream.isatty(), verbose=settings.verbose, width=100)
-    print(text, file=stream, flush=True)

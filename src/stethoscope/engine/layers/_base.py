@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from stethoscope.diagnosis import locate
 from stethoscope.engine.activations import Activation
 from stethoscope.engine.activations import get as activation_of
 from stethoscope.types import SourceRef
+from stethoscope.vocabulary import LayerKind
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
@@ -80,11 +83,13 @@ class Layer(abc.ABC):
         name: Unique in the network; None numbers the layer by its class ("dense", "dense_1").
 
     Attributes:
+        kind: What it does.
         moving: Names of weights that are not trained.
         trainable: Set to False to leave the weights as they are.
-        source: The call that wrote this layer, where it was translated from a program.
+        source: The call that constructed it; a translated layer has that of its original.
     """
 
+    kind: ClassVar[LayerKind] = LayerKind.OTHER
     moving: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(
@@ -93,7 +98,12 @@ class Layer(abc.ABC):
         self.activation = None if activation is None else activation_of(activation)
         self.name = name or ""
         self.trainable = True
-        self.source: SourceRef | None = None
+        self.source: SourceRef | None = locate.here(sys._getframe(1))
+
+    @property
+    def unit_axis(self) -> int:
+        """Axis of the units or channels in the output."""
+        return -1
 
     def __call__(self, inputs: Symbol | Sequence[Symbol]) -> Symbol:
         """Applies the layer in a functional graph.

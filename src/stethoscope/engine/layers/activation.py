@@ -7,6 +7,7 @@ from typing import Any
 
 from stethoscope.engine.activations import Activation as Function
 from stethoscope.engine.layers._base import Array, Forward, Layer, Mode, Shape, Weights, single
+from stethoscope.vocabulary import LayerKind
 
 
 class Activation(Layer):
@@ -15,6 +16,8 @@ class Activation(Layer):
     >>> Activation("relu").shape([(3,)])
     (3,)
     """
+
+    kind = LayerKind.ACTIVATION
 
     def __init__(self, activation: str | Function, *, name: str | None = None) -> None:
         super().__init__(activation=activation, name=name)

@@ -12,6 +12,7 @@ from stethoscope.engine.activations import Activation
 from stethoscope.engine.initializers import Initializer
 from stethoscope.engine.layers._base import Array, Forward, Layer, Mode, Shape, Weights, single
 from stethoscope.engine.regularizers import Regularizer
+from stethoscope.vocabulary import LayerKind
 
 
 class Dense(Layer):
@@ -30,6 +31,8 @@ class Dense(Layer):
     >>> Dense(4).shape([(8,)])
     (4,)
     """
+
+    kind = LayerKind.DENSE
 
     def __init__(
         self,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from stethoscope.engine.layers._base import Array, Forward, Layer, Mode, Shape, Weights
+from stethoscope.vocabulary import LayerKind
 
 
 class Add(Layer):
@@ -16,6 +17,8 @@ class Add(Layer):
     >>> Add().shape([(3,), (3,)])
     (3,)
     """
+
+    kind = LayerKind.MERGE
 
     def shape(self, inputs: Sequence[Shape]) -> Shape:
         if len(set(inputs)) != 1:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from stethoscope.keras.feed import as_numpy
 from stethoscope.stats import POSITION, FloatArray
 from stethoscope.types import Slot, Stage, Stat
 
@@ -44,10 +44,9 @@ def nonfinite_count(vector: FloatArray) -> float:
     return float(vector[POSITION[Stat.NAN_COUNT]] + vector[POSITION[Stat.INF_COUNT]])
 
 
-def bad_rows(tensor: Any) -> list[int]:
+def bad_rows(values: npt.NDArray[Any]) -> list[int]:
     """Indices along the first axis that hold a non-finite element, at most `MAX_ROWS`."""
-    values = as_numpy(tensor)
-    if values.ndim == 0 or values.dtype.kind != "f":
+    if values.ndim == 0 or values.size == 0 or values.dtype.kind != "f":
         return []
     bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
     return [int(i) for i in np.flatnonzero(bad)[:MAX_ROWS]]

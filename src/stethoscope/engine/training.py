@@ -1,0 +1,338 @@
+"""Training: compile, fit, evaluate and predict, and what a step hands out to be looked at."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from stethoscope.diagnosis import locate
+from stethoscope.engine import losses as loss_functions
+from stethoscope.engine import metrics as metric_functions
+from stethoscope.engine import optimizers
+from stethoscope.engine.layers._base import Array
+from stethoscope.engine.losses import Loss
+from stethoscope.engine.metrics import Metric
+from stethoscope.engine.network import Network, Pass
+from stethoscope.engine.optimizers import Optimizer
+from stethoscope.program import FitSpec
+from stethoscope.types import SourceRef
+
+Data = npt.ArrayLike | Sequence[npt.ArrayLike]
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """Every value of one optimizer step.
+
+    Attributes:
+        number: From 0, over all calls of `fit`.
+        epoch, batch: From 0.
+        inputs, targets: The batch.
+        done: What the network computed, with the gradients of every value.
+        loss: With the regularizers; what was minimized.
+        losses: Of each output, without weights and regularizers.
+        metrics: Name to value over this batch.
+        rate: The learning rate.
+        gradients: Of each weight, as the optimizer got them.
+        before: Each trained weight before the update; `Network.weights` holds it after.
+    """
+
+    number: int
+    epoch: int
+    batch: int
+    inputs: Sequence[Array]
+    targets: Sequence[Array]
+    done: Pass
+    loss: float
+    losses: Sequence[float]
+    metrics: Mapping[str, float]
+    rate: float
+    gradients: Mapping[str, Array]
+    before: Mapping[str, Array]
+
+
+class Listener(Protocol):
+    """Is shown the training of a model."""
+
+    def begin(self, model: Trainable, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
+        """A `fit` starts, with this data."""
+
+    def step(self, model: Trainable, step: Step) -> bool:
+        """A step was made. True asks the training to stop."""
+
+    def epoch(self, model: Trainable, epoch: int, held_out: Mapping[str, float]) -> None:
+        """An epoch is over; figures on held-out data, where there is some."""
+
+
+everywhere: list[Listener] = []
+"""Listeners of every model of this process."""
+
+
+@dataclasses.dataclass
+class History:
+    """What `fit` returns: name of a figure ("loss", "accuracy", "val_loss") to one per epoch."""
+
+    history: dict[str, list[float]] = dataclasses.field(default_factory=dict)
+
+    def add(self, figures: Mapping[str, float]) -> None:
+        """One epoch's figures."""
+        for name, value in figures.items():
+            self.history.setdefault(name, []).append(value)
+
+
+class Trainable(abc.ABC):
+    """A network with a loss and an optimizer; see `Sequential` and `Model`.
+
+    Attributes:
+        listeners: Are shown the training as it runs.
+        steps: How many steps were made.
+        stopped: A listener asked to stop: `fit` returns after the step.
+        weighted: The samples of the running `fit` have weights.
+        plan: How the running `fit` is to go.
+        compile_source: The `compile` call.
+    """
+
+    def __init__(self) -> None:
+        self.listeners: list[Listener] = []
+        self.steps = 0
+        self.stopped = False
+        self.weighted = False
+        self.plan = FitSpec()
+        self.compile_source: SourceRef | None = None
+        self.optimizer: Optimizer | None = None
+        self.losses: list[Loss] = []
+        self.loss_weights: list[float] = []
+        self.metrics: dict[str, Metric] = {}
+
+    @property
+    @abc.abstractmethod
+    def network(self) -> Network:
+        """The layers and their weights.
+
+        Raises:
+            RuntimeError: The shape of the input is not known yet.
+        """
+
+    @property
+    @abc.abstractmethod
+    def output_count(self) -> int:
+        """How many outputs there are, also before the network is built."""
+
+    def compile(
+        self,
+        optimizer: str | Optimizer,
+        loss: str | Loss | Sequence[str | Loss],
+        metrics: Sequence[str | Metric] = (),
+        loss_weights: Sequence[float] | None = None,
+    ) -> None:
+        """Says how the model is trained.
+
+        Args:
+            optimizer: By name or as an `Optimizer`.
+            loss: By name or as a `Loss`: one for every output, or one for each.
+            metrics: Of the first output.
+            loss_weights: Factor of each output's loss; default 1.
+
+        Raises:
+            ValueError: There are not as many losses or weights as outputs.
+        """
+        outputs = self.output_count
+        given = [loss] * outputs if isinstance(loss, str | Loss) else list(loss)
+        weights = [1.0] * outputs if loss_weights is None else list(loss_weights)
+        if not len(given) == len(weights) == outputs:
+            raise ValueError(
+                f"the model has {outputs} outputs; got {len(given)} losses, {len(weights)} weights."
+            )
+        self.compile_source = locate.here(sys._getframe(1))
+        self.optimizer = optimizers.get(optimizer)
+        self.losses = [loss_functions.get(one) for one in given]
+        self.loss_weights = weights
+        self.metrics = {_metric_name(one): metric_functions.get(one) for one in metrics}
+
+    def fit(
+        self,
+        x: Data,
+        y: Data,
+        *,
+        batch_size: int = 32,
+        epochs: int = 1,
+        shuffle: bool = True,
+        sample_weight: npt.ArrayLike | None = None,
+        validation_data: tuple[Data, Data] | None = None,
+        verbose: int = 0,
+    ) -> History:
+        """Trains for a number of epochs.
+
+        Args:
+            x: Array with the samples first; a list of them for several inputs.
+            y: The targets; a list of them for several outputs.
+            batch_size: Samples in one step; the last batch of an epoch may be smaller.
+            epochs: How often the data is gone through.
+            shuffle: Draw a new order for every epoch.
+            sample_weight: One factor for each sample.
+            validation_data: Held-out (x, y), evaluated after every epoch.
+            verbose: 0 prints nothing, 1 a line an epoch.
+        """
+        inputs, targets = self._arrays(x), self._targets(y)
+        weight = None if sample_weight is None else np.asarray(sample_weight, self.network.dtype)
+        count, history = len(inputs[0]), History()
+        self.weighted = weight is not None
+        self.plan = FitSpec(
+            epochs=epochs,
+            batch_size=batch_size,
+            steps_per_epoch=-(-count // batch_size),
+            shuffle=shuffle,
+            validation=validation_data is not None,
+            source=locate.here(sys._getframe(1)),
+        )
+        for listener in (*self.listeners, *everywhere):
+            listener.begin(self, inputs, targets)
+        for epoch in range(epochs):
+            order = self.network.rng.permutation(count) if shuffle else np.arange(count)
+            totals: dict[str, float] = {}
+            for batch, rows in enumerate(_batches(order, batch_size)):
+                step = self.train_on_batch(
+                    [a[rows] for a in inputs],
+                    [a[rows] for a in targets],
+                    sample_weight=None if weight is None else weight[rows],
+                    epoch=epoch,
+                    batch=batch,
+                )
+                for name, value in {"loss": step.loss, **step.metrics}.items():
+                    totals[name] = totals.get(name, 0.0) + value * len(rows)
+                if self.stopped:
+                    return history
+            figures = {name: total / count for name, total in totals.items()}
+            held_out: dict[str, float] = {}
+            if validation_data is not None:
+                held_out = self.evaluate(*validation_data, batch_size=batch_size)
+                figures |= {f"val_{name}": value for name, value in held_out.items()}
+            for listener in (*self.listeners, *everywhere):
+                listener.epoch(self, epoch, held_out)
+            history.add(figures)
+            if verbose:
+                line = " - ".join(f"{name}: {value:.4f}" for name, value in figures.items())
+                print(f"epoch {epoch + 1}/{epochs} - {line}")
+        return history
+
+    @np.errstate(all="ignore")  # what overflows is seen by the listeners, not by a warning
+    def train_on_batch(
+        self,
+        x: Data,
+        y: Data,
+        *,
+        sample_weight: Array | None = None,
+        epoch: int = 0,
+        batch: int = 0,
+    ) -> Step:
+        """One optimizer step on one batch; `listeners` are shown it.
+
+        Raises:
+            RuntimeError: The model is not compiled.
+        """
+        optimizer, network = self._optimizer(), self.network
+        inputs, targets = self._arrays(x), self._targets(y)
+        done = network.forward(inputs, training=True)
+        predictions = [done.values[i] for i in network.outputs]
+        total, values, flowing = 0.0, [], []
+        for loss, factor, target, prediction in zip(
+            self.losses, self.loss_weights, targets, predictions, strict=True
+        ):
+            value, gradient = loss(target, prediction, sample_weight)
+            values.append(value)
+            total += factor * value
+            flowing.append(gradient if factor == 1 else gradient * factor)
+        gradients = network.backward(done, flowing)
+        total += network.penalty(gradients)
+        rate = optimizer.rate
+        gradients = {name: gradients[name] for name in network.trained if name in gradients}
+        before = {name: network.weights[name] for name in gradients}
+        network.weights.update(optimizer.update(network.weights, gradients))
+        step = Step(
+            number=self.steps,
+            epoch=epoch,
+            batch=batch,
+            inputs=inputs,
+            targets=targets,
+            done=done,
+            loss=total,
+            losses=values,
+            metrics=self._measure(targets[0], predictions[0]),
+            rate=rate,
+            gradients=gradients,
+            before=before,
+        )
+        self.steps += 1
+        for listener in (*self.listeners, *everywhere):
+            self.stopped |= listener.step(self, step)
+        return step
+
+    @np.errstate(all="ignore")
+    def evaluate(self, x: Data, y: Data, *, batch_size: int = 32) -> dict[str, float]:
+        """The loss and the metrics over all samples, without training."""
+        self._optimizer()
+        inputs, targets = self._arrays(x), self._targets(y)
+        count, totals = len(inputs[0]), dict[str, float]()
+        for rows in _batches(np.arange(count), batch_size):
+            done = self.network.forward([a[rows] for a in inputs])
+            parts = [a[rows] for a in targets]
+            predictions = [done.values[i] for i in self.network.outputs]
+            total = self.network.penalty({})
+            for loss, factor, target, prediction in zip(
+                self.losses, self.loss_weights, parts, predictions, strict=True
+            ):
+                total += factor * loss(target, prediction)[0]
+            for name, value in {"loss": total, **self._measure(parts[0], predictions[0])}.items():
+                totals[name] = totals.get(name, 0.0) + value * len(rows)
+        return {name: total / count for name, total in totals.items()}
+
+    @np.errstate(all="ignore")
+    def predict(self, x: Data, *, batch_size: int = 32) -> Any:
+        """The outputs for all samples: an array, or a list of them for several outputs."""
+        inputs = self._arrays(x)
+        parts: list[list[Array]] = [[] for _ in self.network.outputs]
+        for rows in _batches(np.arange(len(inputs[0])), batch_size):
+            done = self.network.forward([a[rows] for a in inputs])
+            for part, position in zip(parts, self.network.outputs, strict=True):
+                part.append(done.values[position])
+        whole = [np.concatenate(part) for part in parts]
+        return whole[0] if len(whole) == 1 else whole
+
+    def _optimizer(self) -> Optimizer:
+        if self.optimizer is None:
+            raise RuntimeError("the model is not compiled; call compile(optimizer, loss) first.")
+        return self.optimizer
+
+    def _measure(self, target: Array, prediction: Array) -> dict[str, float]:
+        return {name: float(np.mean(f(target, prediction))) for name, f in self.metrics.items()}
+
+    def _arrays(self, x: Data) -> list[Array]:
+        arrays = [np.asarray(a) for a in _several(x, len(self.network.inputs))]
+        dtype = self.network.dtype
+        return [a if np.issubdtype(a.dtype, np.integer) else a.astype(dtype) for a in arrays]
+
+    def _targets(self, y: Data) -> list[Array]:
+        return [np.asarray(a) for a in _several(y, len(self.network.outputs))]
+
+
+def _several(data: Data, count: int) -> Sequence[Any]:
+    """One array for each input or output."""
+    parts = data if isinstance(data, list | tuple) and count > 1 else [data]
+    if len(parts) != count:
+        raise ValueError(f"expected {count} arrays; got {len(parts)}.")
+    return parts
+
+
+def _batches(order: Array, size: int) -> Iterator[Array]:
+    for start in range(0, len(order), size):
+        yield order[start : start + size]
+
+
+def _metric_name(metric: str | Metric) -> str:
+    return metric if isinstance(metric, str) else getattr(metric, "__name__", "metric")

@@ -1,0 +1,28 @@
+"""What an activation function of the engine is."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Activation:
+    """One activation function.
+
+    Attributes:
+        name: A name of `vocabulary.ACTIVATIONS`, where it has one.
+        forward: x -> y; a new array of the same shape (half of one axis for "glu").
+        backward: (gradient of y, x, y) -> gradient of x.
+        settings: The arguments it was made with.
+    """
+
+    name: str
+    forward: Callable[[Array], Array]
+    backward: Callable[[Array, Array, Array], Array]
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict, compare=False)

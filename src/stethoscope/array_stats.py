@@ -1,8 +1,9 @@
-"""The statistics of one NumPy array in few passes; equal to `stats.describe` up to rounding."""
+"""The statistics of NumPy arrays in few passes; equal to `stats.describe` up to rounding."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,106 @@ from stethoscope.types import Stat
 
 # Below this share of the mean square, a variance from sums of squares in float32 is rounding.
 CANCELLATION = 1e-3
+CANCELLATION_64 = 1e-8  # the same in float64
+TINY_64 = float(np.finfo(np.float64).tiny)
+
+
+SMALL = 1 << 14  # elements: up to here, a pass costs less than the calls that make it
+
+
+class Tensor(NamedTuple):
+    """An array with what `stats.describe` is to know of it."""
+
+    values: npt.NDArray[Any]
+    saturation: tuple[float, float] | None = None
+    unit_axis: int | None = None
+
+
+def describe_many(tensors: Sequence[Tensor]) -> FloatArray:
+    """What `describe` says of each of many arrays.
+
+    Small arrays are laid end to end in float64 and reduced together: for a model of small layers
+    the number of NumPy calls is the cost, not the numbers.
+
+    Returns:
+        float64 [tensors, statistics], in the order of `TENSOR_STATS`.
+
+    >>> describe_many([Tensor(np.array([1.0, 3.0])), Tensor(np.zeros(2))])[:, 0].tolist()
+    [2.0, 0.0]
+    """
+    rows = np.full((len(tensors), len(stats.TENSOR_STATS)), np.nan)
+    together = [i for i, one in enumerate(tensors) if 0 < one.values.size <= SMALL]
+    if together:
+        rows[together] = _describe_together([tensors[i] for i in together])
+    for i, one in enumerate(tensors):
+        if not 0 < one.values.size <= SMALL:
+            rows[i] = describe(one.values, saturation=one.saturation, unit_axis=one.unit_axis)
+    return rows
+
+
+def _describe_together(tensors: Sequence[Tensor]) -> FloatArray:
+    flat = np.concatenate([one.values.reshape(-1) for one in tensors], dtype=np.float64)
+    counts = np.array([one.values.size for one in tensors])
+    starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        squares = np.add.reduceat(flat * flat, starts) / counts
+        mean = np.add.reduceat(flat, starts) / counts
+        variance = np.maximum(squares - mean * mean, 0.0)
+    low, high = np.minimum.reduceat(flat, starts), np.maximum.reduceat(flat, starts)
+    variance[low == high] = 0.0
+    zeros = np.add.reduceat(flat == 0, starts, dtype=np.int64)
+    rows = np.full((len(tensors), len(stats.TENSOR_STATS)), np.nan)
+    rows[:, POSITION[Stat.MEAN]] = mean
+    rows[:, POSITION[Stat.STD]] = np.sqrt(variance)
+    rows[:, POSITION[Stat.MIN]], rows[:, POSITION[Stat.MAX]] = low, high
+    rows[:, POSITION[Stat.NORM]] = np.sqrt(squares * counts)
+    rows[:, POSITION[Stat.ZERO_SHARE]] = zeros / counts
+    rows[:, POSITION[Stat.NAN_COUNT]] = rows[:, POSITION[Stat.INF_COUNT]] = 0
+    rows[:, POSITION[Stat.COUNT]] = counts
+    close = (squares < TINY_64) | (variance < CANCELLATION_64 * squares)
+    exact = ~np.isfinite(squares) | (close & (low < high))
+    batches: dict[int, list[int]] = {}
+    for i, (values, saturation, axis) in enumerate(tensors):
+        if exact[i]:  # not finite, or so small or so alike that rounding would decide
+            rows[i] = stats.describe(values, saturation=saturation, unit_axis=axis)
+            continue
+        if saturation is not None:
+            outside = (low[i] <= saturation[0] or high[i] >= saturation[1]) and (
+                np.count_nonzero((values <= saturation[0]) | (values >= saturation[1]))
+            )
+            rows[i, POSITION[Stat.SATURATED_SHARE]] = outside / counts[i]
+        if axis is not None and values.ndim >= 2:
+            units = values.shape[axis]
+            enough = zeros[i] * units >= counts[i]
+            dead = _dead(values == 0, axis % values.ndim) if enough else 0.0
+            rows[i, POSITION[Stat.DEAD_SHARE]] = dead
+            batches.setdefault(len(values), []).append(i)
+    for size, members in batches.items():
+        wide = [flat[starts[i] : starts[i] + counts[i]].reshape(size, -1) for i in members]
+        widths = counts[members] // size
+        between = _between_samples(np.concatenate(wide, axis=1), squares[members], widths)
+        between[low[members] == high[members]] = 0.0
+        rows[members, POSITION[Stat.SAMPLE_STD]] = np.sqrt(between)
+    return rows
+
+
+def _between_samples(
+    values: npt.NDArray[np.float64], squares: FloatArray, widths: npt.NDArray[np.int64]
+) -> FloatArray:
+    """Mean variance over the samples of each of several tensors.
+
+    Args:
+        values: [samples, elements of all tensors].
+        squares: Mean square of each tensor.
+        widths: How many of the elements belong to each.
+    """
+    starts = np.concatenate(([0], np.cumsum(widths)[:-1]))
+    average = np.add.reduce(values, axis=0) / len(values)
+    between = squares - np.add.reduceat(average * average, starts) / widths
+    for i in np.flatnonzero(between < CANCELLATION_64 * squares):
+        own = values[:, starts[i] : starts[i] + widths[i]]
+        between[i] = np.mean(np.var(own, axis=0))
+    return np.maximum(between, 0.0)
 
 
 def describe(

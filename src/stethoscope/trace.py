@@ -23,6 +23,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import enum
+import functools
 import json
 import os
 import sqlite3
@@ -78,24 +79,30 @@ class Event:
     payload: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
+_NONFINITE = [POSITION[Stat.NAN_COUNT], POSITION[Stat.INF_COUNT]]
+
+
 class Slots:
     """The numbered slots of a trace: append-only, tensors and scalars apart."""
 
     def __init__(self) -> None:
-        self._number: tuple[dict[Slot, int], dict[Slot, int]] = ({}, {})
+        self._number: dict[Slot, int] = {}
+        self._count = [0, 0]  # tensors, scalars
         self._by_stage: dict[tuple[Stage, Phase], list[tuple[Slot, int]]] = {}
 
     def number(self, slot: Slot) -> int | None:
         """Number of `slot` within its kind; None when it was never recorded."""
-        return self._number[slot.stage.is_scalar].get(slot)
+        return self._number.get(slot)
 
     def add(self, slot: Slot) -> int:
         """Numbers a new slot, or returns the number it has."""
-        numbers = self._number[slot.stage.is_scalar]
-        if slot not in numbers:
-            numbers[slot] = len(numbers)
-            self._by_stage.setdefault((slot.stage, slot.phase), []).append((slot, numbers[slot]))
-        return numbers[slot]
+        number = self._number.get(slot)
+        if number is None:
+            kind = int(slot.stage.is_scalar)
+            number = self._number[slot] = self._count[kind]
+            self._count[kind] += 1
+            self._by_stage.setdefault((slot.stage, slot.phase), []).append((slot, number))
+        return number
 
     def of(self, stage: Stage, phase: Phase = Phase.TRAIN) -> list[tuple[Slot, int]]:
         """The slots of one stage with their numbers, in the order of their first appearance."""
@@ -103,11 +110,11 @@ class Slots:
 
     def tensors(self) -> int:
         """How many tensor slots there are."""
-        return len(self._number[False])
+        return self._count[0]
 
     def scalars(self) -> int:
         """How many scalar slots there are."""
-        return len(self._number[True])
+        return self._count[1]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,6 +148,11 @@ class Row:
         """Whether full statistics were taken."""
         return self.stats is not None
 
+    @functools.cached_property
+    def counts_nonfinite(self) -> bool:
+        """Whether a tensor was seen that holds a NaN or an infinity."""
+        return self.stats is not None and bool((self.stats[:, _NONFINITE] > 0).any())
+
     def get(self, slot: Slot, stat: Stat = Stat.VALUE) -> float:
         """One recorded number; NaN when it was not recorded."""
         number = self.slots.number(slot)
@@ -162,15 +174,14 @@ class Row:
         self, stage: Stage, stat: Stat = Stat.VALUE, phase: Phase = Phase.TRAIN
     ) -> Iterator[tuple[Slot, float]]:
         """The recorded values of one statistic at one stage, slot by slot."""
+        values = self.scalars if stage.is_scalar else self.stats
+        if values is None:
+            return
+        if not stage.is_scalar:
+            values = values[:, POSITION[stat]]
         for slot, number in self.slots.of(stage, phase):
-            if slot.stage.is_scalar:
-                value = self.scalars[number] if number < len(self.scalars) else np.nan
-            elif self.stats is not None and number < len(self.stats):
-                value = self.stats[number, POSITION[stat]]
-            else:
-                continue
-            if value == value:  # NaN: not recorded
-                yield slot, float(value)
+            if number < len(values) and (value := float(values[number])) == value:
+                yield slot, value  # NaN would be: not recorded
 
 
 class TraceWriter:

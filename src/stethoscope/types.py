@@ -45,8 +45,10 @@ class Stage(enum.StrEnum):
     @property
     def is_scalar(self) -> bool:
         """True where the stage is one number of a step and not a tensor."""
-        return self in (Stage.LOSS, Stage.METRIC, Stage.HYPER)
+        return self in _SCALARS
 
+
+_SCALARS = frozenset({Stage.LOSS, Stage.METRIC, Stage.HYPER})
 
 _PAPER_CODES = {
     Stage.PRE_ACTIVATION: "EBA",

@@ -197,12 +197,12 @@ class Trainable(abc.ABC):
             order = self.network.rng.permutation(count) if shuffle else np.arange(count)
             totals: dict[str, float] = {}
             for batch, rows in enumerate(_batches(order, batch_size)):
-                step = self.train_on_batch(
+                step = self._train(
                     [a[rows] for a in inputs],
                     [a[rows] for a in targets],
-                    sample_weight=None if weight is None else weight[rows],
-                    epoch=epoch,
-                    batch=batch,
+                    None if weight is None else weight[rows],
+                    epoch,
+                    batch,
                 )
                 for name, value in {"loss": step.loss, **step.metrics}.items():
                     totals[name] = totals.get(name, 0.0) + value * len(rows)
@@ -221,23 +221,24 @@ class Trainable(abc.ABC):
                 print(f"epoch {epoch + 1}/{epochs} - {line}")
         return history
 
-    @np.errstate(all="ignore")  # what overflows is seen by the listeners, not by a warning
-    def train_on_batch(
-        self,
-        x: Data,
-        y: Data,
-        *,
-        sample_weight: Array | None = None,
-        epoch: int = 0,
-        batch: int = 0,
-    ) -> Step:
+    def train_on_batch(self, x: Data, y: Data, *, sample_weight: Array | None = None) -> Step:
         """One optimizer step on one batch; `listeners` are shown it.
 
         Raises:
             RuntimeError: The model is not compiled.
         """
+        return self._train(self._arrays(x), self._targets(y), sample_weight, 0, self.steps)
+
+    @np.errstate(all="ignore")  # what overflows is seen by the listeners, not by a warning
+    def _train(
+        self,
+        inputs: list[Array],
+        targets: list[Array],
+        sample_weight: Array | None,
+        epoch: int,
+        batch: int,
+    ) -> Step:
         optimizer, network = self._optimizer(), self.network
-        inputs, targets = self._arrays(x), self._targets(y)
         done = network.forward(inputs, training=True)
         predictions = [done.values[i] for i in network.outputs]
         total, values, flowing = 0.0, [], []
@@ -277,7 +278,7 @@ class Trainable(abc.ABC):
     def evaluate(self, x: Data, y: Data, *, batch_size: int = 32) -> dict[str, float]:
         """The loss and the metrics over all samples, without training."""
         self._optimizer()
-        inputs, targets = self._arrays(x), self._targets(y)
+        inputs, targets = self._arrays(x), self._targets(y)  # the inputs first: they build it
         count, totals = len(inputs[0]), dict[str, float]()
         for rows in _batches(np.arange(count), batch_size):
             done = self.network.forward([a[rows] for a in inputs])

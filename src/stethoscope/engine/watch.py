@@ -6,6 +6,7 @@ Nothing has to be hooked: the engine hands out each `Step` with all its values.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from stethoscope import config
-from stethoscope.array_stats import describe
+from stethoscope.array_stats import Tensor, describe_many
 from stethoscope.data import DataProfile
 from stethoscope.engine.describe import program
 from stethoscope.engine.layers._base import Array
@@ -136,29 +137,34 @@ def observations(model: Trainable, step: Step) -> list[tuple[Slot, FloatArray]]:
     """The statistics of every stage of a step, in the order in which it computed them."""
     network, done = model.network, step.done
     first = len(network.inputs)
-    seen = [(Slot("", str(i), Stage.INPUT), describe(x)) for i, x in enumerate(step.inputs)]
-    seen += [(Slot("", str(i), Stage.TARGET), describe(y)) for i, y in enumerate(step.targets)]
+    seen = [(Slot("", str(i), Stage.INPUT), Tensor(x)) for i, x in enumerate(step.inputs)]
+    seen += [(Slot("", str(i), Stage.TARGET), Tensor(y)) for i, y in enumerate(step.targets)]
     for index, node in enumerate(network.nodes):
         axis, activation = node.layer.unit_axis, node.layer.activation
         if activation is not None and activation.name != "linear":
-            facts = ACTIVATIONS.get(activation.name)
-            interval = facts.saturation if facts and np.isfinite(facts.saturation).any() else None
-            before = describe(done.before[index], saturation=interval, unit_axis=axis)
+            before = Tensor(done.before[index], _saturation(activation.name), axis)
             seen.append((Slot(node.path, "", Stage.PRE_ACTIVATION), before))
-        after = describe(done.values[first + index], unit_axis=axis)
+        after = Tensor(done.values[first + index], None, axis)
         seen.append((Slot(node.path, "", Stage.OUTPUT), after))
-    seen.append((Slot("", "", Stage.LOSS), describe(step.loss)))
+    seen.append((Slot("", "", Stage.LOSS), Tensor(np.asarray(step.loss))))
     for index in range(len(network.nodes) - 1, -1, -1):
         gradient = done.gradients[first + index]
         if gradient is not None:
             path = network.nodes[index].path
-            seen.append((Slot(path, "", Stage.OUTPUT_GRAD), describe(gradient)))
+            seen.append((Slot(path, "", Stage.OUTPUT_GRAD), Tensor(gradient)))
     for name, old in step.before.items():
         layer, param = name.rsplit("/", 1)
-        seen.append((Slot(layer, param, Stage.WEIGHT_GRAD), describe(step.gradients[name])))
-        seen.append((Slot(layer, param, Stage.WEIGHT), describe(old)))
-        seen.append((Slot(layer, param, Stage.UPDATE), describe(network.weights[name] - old)))
-    return seen
+        seen.append((Slot(layer, param, Stage.WEIGHT_GRAD), Tensor(step.gradients[name])))
+        seen.append((Slot(layer, param, Stage.WEIGHT), Tensor(old)))
+        seen.append((Slot(layer, param, Stage.UPDATE), Tensor(network.weights[name] - old)))
+    slots, tensors = zip(*seen, strict=True)
+    return list(zip(slots, describe_many(tensors), strict=True))
+
+
+@functools.cache
+def _saturation(activation: str) -> tuple[float, float] | None:
+    facts = ACTIVATIONS.get(activation)
+    return facts.saturation if facts and np.isfinite(facts.saturation).any() else None
 
 
 def _array(model: Trainable, step: Step, slot: Slot) -> Array:

@@ -94,7 +94,7 @@ class Measurements:
             ours = event.kind == "nonfinite" and event.payload.get("phase", "train") == "train"
             if ours and event.payload.get("stage") in _HARMFUL:
                 return True
-        for stage in _HARMFUL[1:] if row.probed else ():
+        for stage in _HARMFUL[1:] if row.counts_nonfinite else ():
             for slot, count in row.each(stage, Stat.NAN_COUNT):
                 if count + row.get(slot, Stat.INF_COUNT) > 0:
                     return True

@@ -69,7 +69,7 @@ class NonfiniteRule(Rule):
             yield self._told(row, slot, what, rows)
 
     def _counts(self, row: Row) -> Iterable[Symptom]:
-        for stage in self.stages:
+        for stage in self.stages if row.counts_nonfinite else ():
             if stage.is_scalar:
                 continue
             for slot, count in row.each(stage, Stat.NAN_COUNT):

@@ -17,7 +17,7 @@ from stethoscope.engine import metrics as metric_functions
 from stethoscope.engine import optimizers
 from stethoscope.engine.layers._base import Array
 from stethoscope.engine.losses import Loss
-from stethoscope.engine.metrics import Metric
+from stethoscope.engine.metrics import Metric, Running, Totals, Values
 from stethoscope.engine.network import Network, Pass
 from stethoscope.engine.optimizers import Optimizer
 from stethoscope.program import FitSpec
@@ -38,6 +38,7 @@ class Step:
         loss: With the regularizers; what was minimized.
         losses: Of each output, without weights and regularizers.
         metrics: Name to value over this batch.
+        totals: Name to the pair of numbers that the metric is computed from.
         rate: The learning rate.
         gradients: Of each weight, as the optimizer got them.
         before: Each trained weight before the update; `Network.weights` holds it after.
@@ -52,6 +53,7 @@ class Step:
     loss: float
     losses: Sequence[float]
     metrics: Mapping[str, float]
+    totals: Mapping[str, Totals]
     rate: float
     gradients: Mapping[str, Array]
     before: Mapping[str, Array]
@@ -128,7 +130,7 @@ class Trainable(abc.ABC):
         self,
         optimizer: str | Optimizer,
         loss: str | Loss | Sequence[str | Loss],
-        metrics: Sequence[str | Metric] = (),
+        metrics: Sequence[str | Metric | Values] = (),
         loss_weights: Sequence[float] | None = None,
     ) -> None:
         """Says how the model is trained.
@@ -153,7 +155,7 @@ class Trainable(abc.ABC):
         self.optimizer = optimizers.get(optimizer)
         self.losses = [loss_functions.get(one) for one in given]
         self.loss_weights = weights
-        self.metrics = {_metric_name(one): metric_functions.get(one) for one in metrics}
+        self.metrics = {one.name: one for one in map(metric_functions.get, metrics)}
 
     def fit(
         self,
@@ -195,7 +197,7 @@ class Trainable(abc.ABC):
             listener.begin(self, inputs, targets)
         for epoch in range(epochs):
             order = self.network.rng.permutation(count) if shuffle else np.arange(count)
-            totals: dict[str, float] = {}
+            running = Running(self.metrics)
             for batch, rows in enumerate(_batches(order, batch_size)):
                 step = self._train(
                     [a[rows] for a in inputs],
@@ -204,11 +206,10 @@ class Trainable(abc.ABC):
                     epoch,
                     batch,
                 )
-                for name, value in {"loss": step.loss, **step.metrics}.items():
-                    totals[name] = totals.get(name, 0.0) + value * len(rows)
+                running.add(step.loss, step.totals, len(rows))
                 if self.stopped:
                     return history
-            figures = {name: total / count for name, total in totals.items()}
+            figures = running.figures()
             held_out: dict[str, float] = {}
             if validation_data is not None:
                 held_out = self.evaluate(*validation_data, batch_size=batch_size)
@@ -255,6 +256,7 @@ class Trainable(abc.ABC):
         gradients = {name: gradients[name] for name in network.trained if name in gradients}
         before = {name: network.weights[name] for name in gradients}
         network.weights.update(optimizer.update(network.weights, gradients))
+        totals = self._measure(targets[0], predictions[0])
         step = Step(
             number=self.steps,
             epoch=epoch,
@@ -264,7 +266,8 @@ class Trainable(abc.ABC):
             done=done,
             loss=total,
             losses=values,
-            metrics=self._measure(targets[0], predictions[0]),
+            metrics={name: self.metrics[name].result(*pair) for name, pair in totals.items()},
+            totals=totals,
             rate=rate,
             gradients=gradients,
             before=before,
@@ -279,8 +282,8 @@ class Trainable(abc.ABC):
         """The loss and the metrics over all samples, without training."""
         self._optimizer()
         inputs, targets = self._arrays(x), self._targets(y)  # the inputs first: they build it
-        count, totals = len(inputs[0]), dict[str, float]()
-        for rows in _batches(np.arange(count), batch_size):
+        running = Running(self.metrics)
+        for rows in _batches(np.arange(len(inputs[0])), batch_size):
             done = self.network.forward([a[rows] for a in inputs])
             parts = [a[rows] for a in targets]
             predictions = [done.values[i] for i in self.network.outputs]
@@ -289,9 +292,8 @@ class Trainable(abc.ABC):
                 self.losses, self.loss_weights, parts, predictions, strict=True
             ):
                 total += factor * loss(target, prediction)[0]
-            for name, value in {"loss": total, **self._measure(parts[0], predictions[0])}.items():
-                totals[name] = totals.get(name, 0.0) + value * len(rows)
-        return {name: total / count for name, total in totals.items()}
+            running.add(total, self._measure(parts[0], predictions[0]), len(rows))
+        return running.figures()
 
     @np.errstate(all="ignore")
     def predict(self, x: Data, *, batch_size: int = 32) -> Any:
@@ -310,8 +312,8 @@ class Trainable(abc.ABC):
             raise RuntimeError("the model is not compiled; call compile(optimizer, loss) first.")
         return self.optimizer
 
-    def _measure(self, target: Array, prediction: Array) -> dict[str, float]:
-        return {name: float(np.mean(f(target, prediction))) for name, f in self.metrics.items()}
+    def _measure(self, target: Array, prediction: Array) -> dict[str, Totals]:
+        return {name: one.totals(target, prediction) for name, one in self.metrics.items()}
 
     def _arrays(self, x: Data) -> list[Array]:
         arrays = [np.asarray(a) for a in _several(x, len(self.network.inputs))]
@@ -333,7 +335,3 @@ def _several(data: Data, count: int) -> Sequence[Any]:
 def _batches(order: Array, size: int) -> Iterator[Array]:
     for start in range(0, len(order), size):
         yield order[start : start + size]
-
-
-def _metric_name(metric: str | Metric) -> str:
-    return metric if isinstance(metric, str) else getattr(metric, "__name__", "metric")

@@ -1,0 +1,241 @@
+"""From a compiled Keras 3 model to an engine model, by reading it: Keras itself is not imported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from stethoscope import engine
+from stethoscope.engine import losses, metrics, optimizers
+from stethoscope.engine.layers._base import Layer, Symbol
+from stethoscope.engine.translate.settings import TranslationError, construct, where
+from stethoscope.types import SourceRef
+
+ARITHMETIC = {"Add": "Add", "Subtract": "Subtract", "Multiply": "Multiply"}
+"""Operators on symbolic tensors that are one of the engine's merging layers."""
+
+
+class KerasReader:
+    """Translates one model.
+
+    Args:
+        model: A built Keras model.
+        sources: id of a layer to the call that constructed it, where that is known.
+        dtype: Of the engine model.
+    """
+
+    def __init__(self, model: Any, sources: Mapping[int, SourceRef], dtype: str) -> None:
+        self.model = model
+        self._sources = sources
+        self._dtype = dtype
+        self._symbols: dict[int, Symbol] = {}
+        self._layers: dict[int, Layer] = {}
+        self._originals: dict[Layer, Any] = {}
+
+    def read(self) -> engine.Model:
+        """The engine model with the weights, the losses and the optimizer's state of the original.
+
+        Raises:
+            TranslationError: see `translate`.
+        """
+        inputs = self._ends("inputs")
+        for i, tensor in enumerate(inputs):
+            name = str(getattr(tensor, "name", i))
+            self._symbols[id(tensor)] = engine.Input(_shape(tensor, name), name)
+        outputs = [self._symbol(tensor) for tensor in self._ends("outputs")]
+        found = engine.Model([self._symbols[id(t)] for t in inputs], outputs, dtype=self._dtype)
+        for layer, original in self._originals.items():
+            self._copy_weights(found, layer, original)
+        if getattr(self.model, "compiled", False) and self.model.optimizer is not None:
+            self._compile(found)
+        return found
+
+    def _ends(self, name: str) -> list[Any]:
+        ends = getattr(self.model, name, None)
+        if not ends:
+            raise TranslationError(
+                f"model {self.model.name!r} ({type(self.model).__name__}) cannot be translated: the"
+                f" data flow of a subclassed model, or of one without an input shape, is not"
+                " written down. Use a functional or Sequential model that starts with keras.Input."
+            )
+        return _flat(ends)
+
+    def _symbol(self, tensor: Any) -> Symbol:
+        """What the engine computes for a symbolic tensor of Keras."""
+        pending = [tensor]
+        while pending:  # no recursion: a model may be thousands of layers deep
+            last = pending[-1]
+            if id(last) in self._symbols:
+                pending.pop()
+                continue
+            node = _node(last)
+            missing = [t for t in node.input_tensors if id(t) not in self._symbols]
+            if missing:
+                pending.extend(missing)
+                continue
+            read = [self._symbols[id(t)] for t in node.input_tensors]
+            operation = node.operation
+            if hasattr(operation, "outputs") and hasattr(operation, "_nodes_by_depth"):
+                self._inside(operation, read, node)
+            else:
+                self._symbols[id(last)] = self._layer(operation, node)(read)
+        return self._symbols[id(tensor)]
+
+    def _inside(self, model: Any, read: Sequence[Symbol], node: Any) -> None:
+        """A model used as a layer: its own layers take its place."""
+        outer = dict(self._symbols)
+        for inner, symbol in zip(_flat(model.inputs), read, strict=True):
+            self._symbols[id(inner)] = symbol
+        made = [self._symbol(tensor) for tensor in _flat(model.outputs)]
+        self._symbols = outer  # a second use of the model computes its tensors anew
+        for tensor, symbol in zip(_flat(node.outputs), made, strict=True):
+            self._symbols[id(tensor)] = symbol
+
+    def _layer(self, original: Any, node: Any) -> Layer:
+        known = self._layers.get(id(original))
+        if known is not None:
+            return known
+        source = self._sources.get(id(original))
+        kind, name = type(original).__name__, str(original.name)
+        place = f"layer {where(kind, name, source)}"
+        if not type(original).__module__.startswith("keras."):
+            raise TranslationError(f"{place} cannot be translated: it is a class of your own.")
+        is_layer = hasattr(original, "get_config") and hasattr(original, "trainable_variables")
+        kind = kind if is_layer else ARITHMETIC.get(kind, "")
+        found = getattr(engine, kind, None)
+        if found is None or not issubclass(found, Layer):
+            known_kinds = ", ".join(sorted(k for k in engine.__all__ if _is_layer_name(k)))
+            raise TranslationError(
+                f"{place} cannot be translated: the engine has no such layer; it has {known_kinds}."
+            )
+        config = original.get_config() if is_layer else {}
+        policy = config.get("dtype")
+        policy = policy["config"]["name"] if isinstance(policy, Mapping) else policy
+        if policy not in (None, "float32", "float64"):
+            raise TranslationError(f"{place} cannot be translated: it computes in {policy}.")
+        layer: Layer = construct(found, config, place)
+        layer.name, layer.source = name, source
+        layer.trainable = bool(getattr(original, "trainable", True))
+        self._layers[id(original)] = layer
+        self._originals[layer] = original
+        return layer
+
+    def _copy_weights(self, found: engine.Model, layer: Layer, original: Any) -> None:
+        held = {v.path.rsplit("/", 1)[-1]: v for v in getattr(original, "variables", ())}
+        for name, weight in found.network.weights_of(layer).items():
+            value = held.get(name)
+            if value is None or tuple(value.shape) != weight.shape:
+                shape = None if value is None else tuple(value.shape)
+                raise TranslationError(
+                    f"layer {where(type(original).__name__, layer.name, layer.source)} cannot be"
+                    f" translated: expected {name} of shape {weight.shape}, found {shape}."
+                )
+            found.network.weights[f"{layer.name}/{name}"] = _numpy(value).astype(self._dtype)
+
+    def _compile(self, found: engine.Model) -> None:
+        model = self.model
+        optimizer = self._optimizer(model.optimizer, found)
+        compiled = model._compile_loss
+        given = compiled._user_loss
+        names = [str(name) for name in getattr(model, "output_names", ())]
+        if isinstance(given, Mapping):
+            given = [given.get(name) for name in names]
+        weights = compiled._user_loss_weights
+        if isinstance(weights, Mapping):
+            weights = [weights.get(name, 1.0) for name in names]
+        per_output = (
+            _flat(given) if isinstance(given, list | tuple) else [given] * len(names or [0])
+        )
+        found.compile(
+            optimizer,
+            [self._loss(loss) for loss in per_output],
+            metrics=[self._metric(m) for m in _flat(model._compile_metrics._user_metrics or [])]
+            if getattr(model, "_compile_metrics", None)
+            else [],
+            loss_weights=None if weights is None else [float(w) for w in _flat(weights)],
+        )
+
+    def _loss(self, loss: Any) -> losses.Loss:
+        if isinstance(loss, str):
+            return _named("loss", losses.get, loss)
+        name = type(loss).__name__
+        kind = getattr(losses, name, None)
+        if kind is not None and hasattr(loss, "get_config"):
+            return construct(kind, loss.get_config(), f"loss {name}")
+        return _named("loss", losses.get, getattr(loss, "__name__", name), loss)
+
+    def _metric(self, metric: Any) -> Any:
+        name = metric if isinstance(metric, str) else getattr(metric, "name", None)
+        return _named("metric", metrics.get, name or getattr(metric, "__name__", str(metric)))
+
+    def _optimizer(self, original: Any, found: engine.Model) -> optimizers.Optimizer:
+        name = type(original).__name__
+        kind = getattr(optimizers, name, None)
+        if kind is None:
+            raise TranslationError(f"optimizer {name} cannot be translated: the engine has none.")
+        optimizer: optimizers.Optimizer = construct(
+            kind, original.get_config(), f"optimizer {where(name, str(original.name))}"
+        )
+        held = {v.path.rsplit("/", 1)[-1]: v for v in original.variables}
+        iteration = held.get("iteration")
+        optimizer.step = int(_numpy(iteration)) if iteration is not None else 0
+        if optimizer.step:
+            self._copy_state(optimizer, held, found)
+        return optimizer
+
+    def _copy_state(
+        self, optimizer: optimizers.Optimizer, held: Mapping[str, Any], found: engine.Model
+    ) -> None:
+        for layer, original in self._originals.items():
+            for variable in original.trainable_variables:
+                name = f"{layer.name}/{variable.path.rsplit('/', 1)[-1]}"
+                state = optimizer.start(found.network.weights[name])
+                for slot in state:
+                    value = held.get(f"{variable.path.replace('/', '_')}_{slot}")
+                    if value is not None:
+                        state[slot] = _numpy(value).astype(self._dtype)
+                optimizer.state[name] = state
+
+
+def _named(what: str, get: Any, name: str, original: Any = None) -> Any:
+    module = getattr(original, "__module__", "keras") or "keras"
+    if not str(module).startswith("keras"):
+        raise TranslationError(
+            f"{what} {name!r} cannot be translated: it is a function of your own."
+        )
+    try:
+        return get(name)
+    except (ValueError, TypeError) as error:
+        raise TranslationError(f"{what} {name!r} cannot be translated: {error}") from error
+
+
+def _node(tensor: Any) -> Any:
+    history = tensor._keras_history
+    return history.operation._inbound_nodes[history.node_index]
+
+
+def _shape(tensor: Any, name: str) -> tuple[int, ...]:
+    shape = tuple(tensor.shape)[1:]
+    if any(size is None for size in shape):
+        raise TranslationError(f"input {name!r} has an open axis: {shape}; the engine needs sizes.")
+    return tuple(int(size) for size in shape)
+
+
+def _numpy(variable: Any) -> Any:
+    value = variable.numpy() if hasattr(variable, "numpy") else variable
+    return np.asarray(value)
+
+
+def _flat(value: Any) -> list[Any]:
+    if isinstance(value, Mapping):
+        return [item for key in sorted(value) for item in _flat(value[key])]
+    if isinstance(value, list | tuple):
+        return [item for part in value for item in _flat(part)]
+    return [value]
+
+
+def _is_layer_name(name: str) -> bool:
+    kind = getattr(engine, name)
+    return isinstance(kind, type) and issubclass(kind, Layer)

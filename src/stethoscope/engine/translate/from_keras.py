@@ -158,17 +158,17 @@ class KerasReader:
         )
 
     def _loss(self, loss: Any) -> losses.Loss:
-        if isinstance(loss, str):
-            return _named("loss", losses.get, loss)
-        name = type(loss).__name__
+        name = loss if isinstance(loss, str) else type(loss).__name__
         kind = getattr(losses, name, None)
         if kind is not None and hasattr(loss, "get_config"):
-            return construct(kind, loss.get_config(), f"loss {name}")
-        return _named("loss", losses.get, getattr(loss, "__name__", name), loss)
+            found: losses.Loss = construct(kind, loss.get_config(), f"loss {name}")
+        else:
+            found = _named("loss", losses.get, getattr(loss, "__name__", name), loss)
+        return found
 
     def _metric(self, metric: Any) -> Any:
-        name = metric if isinstance(metric, str) else getattr(metric, "name", None)
-        return _named("metric", metrics.get, name or getattr(metric, "__name__", str(metric)))
+        names = (metric, getattr(metric, "name", None), getattr(metric, "__name__", None))
+        return _named("metric", metrics.get, next((n for n in names if isinstance(n, str)), ""))
 
     def _optimizer(self, original: Any, found: engine.Model) -> optimizers.Optimizer:
         name = type(original).__name__

@@ -1,4 +1,4 @@
-"""From a framework's settings to the engine's: what is not understood is an error, never dropped."""
+"""From a framework's settings to the engine's: what is not understood is an error."""
 
 from __future__ import annotations
 
@@ -15,25 +15,22 @@ class TranslationError(Exception):
 
 
 # Settings that change nothing of what is computed, or that the copied weights make irrelevant.
-WITHOUT_EFFECT = frozenset(
-    [
-        "name",
-        "trainable",
-        "dtype",
-        "seed",
-        "batch_shape",
-        "sparse",
-        "ragged",
-        "optional",
-        "unroll",
-        "implementation",
-        "loss_scale_factor",
-        "ema_momentum",
-        "input_axes",
-        "output_axes",
-        "registered_name",
-    ]
-)
+WITHOUT_EFFECT = {
+    "name",
+    "trainable",
+    "dtype",
+    "seed",
+    "batch_shape",
+    "sparse",
+    "ragged",
+    "optional",
+    "unroll",
+    "implementation",
+    "loss_scale_factor",
+    "ema_momentum",
+    "input_axes",
+    "output_axes",
+}
 
 
 def where(kind: str, name: str, source: SourceRef | None = None) -> str:

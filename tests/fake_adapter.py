@@ -50,6 +50,8 @@ class FakeJudge:
     def new_errors(self):
         return [d for d in self.diagnoses() if d.severity is Severity.ERROR]
 
+    failure = None
+
     def diagnoses(self):
         place = Place(PlaceKind.HYPERPARAMETER, path="optimizer.learning_rate")
         found = os.environ.get("FAKE_SEVERITY")

@@ -153,12 +153,11 @@ def _run(options: argparse.Namespace, words: list[str]) -> int:
     try:
         session.close()
         reports = session.reports
-        ours = _exit_code(config, reports)
+        ours = _exit_code(config, reports, session.failed)
         if not reports:
             name = Path(name).name
             if session.failed:
                 session.notes.append(f"{name} was not watched: nothing is said of its training.")
-                ours = USAGE
             else:
                 session.notes.append(f"{name} never trained: {_why_untrained(ended)}.")
             if options.format == "text" or options.output_file:
@@ -270,10 +269,12 @@ def _is_tty(stream: TextIO | None) -> bool:
         return False
 
 
-def _exit_code(config: Config, reports: list[Report]) -> int:
+def _exit_code(config: Config, reports: list[Report], failed: bool = False) -> int:
+    """Findings count first; then, that an error of ours kept something from being seen."""
     severities = [d.severity for report in reports for d in report.diagnoses]
     undetermined = any(report.verdict is Verdict.UNDETERMINED for report in reports)
-    return int(config.fails(severities, undetermined))
+    failed = failed or any(report.meta.get("failure") for report in reports)
+    return 1 if config.fails(severities, undetermined) else USAGE * failed
 
 
 def _writable(path: str | None) -> None:

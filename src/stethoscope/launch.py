@@ -222,7 +222,7 @@ class Adapters(importlib.abc.MetaPathFinder):
         try:
             loader.exec_module = exec_module
         except AttributeError:
-            self._note(f"{fullname} is not watched: its loader cannot be followed.")
+            self._session.fail(f"{fullname} is not watched: its loader cannot be followed.")
         return spec
 
     def _imported(self, name: str) -> None:
@@ -232,7 +232,7 @@ class Adapters(importlib.abc.MetaPathFinder):
         try:
             self._undo.append((name, importlib.import_module(adapter).install(self._session)))
         except Exception as error:  # whatever it is, the user's training goes on
-            self._note(f"{name} is not watched: {_words(error)}")
+            self._session.fail(f"{name} is not watched: {_words(error)}")
 
     def _note(self, text: str) -> None:
         self._session.notes.append(text)

@@ -36,7 +36,7 @@ class Session:
 
     Attributes:
         notes: What is to be said beside the reports.
-        failed: An adapter stopped after an error of ours.
+        failed: Something of the process was not watched because of an error of ours.
 
     Args:
         config: The settings in force.
@@ -71,7 +71,8 @@ class Session:
     @property
     def reports(self) -> list[Report]:
         """One report a run, in the order of their start; open runs are reported so far."""
-        return [monitor.report() for monitor in self._monitors if monitor.recorder.rows_written]
+        seen = [m for m in self._monitors if m.recorder.rows_written or m.failed]
+        return [monitor.report() for monitor in seen]
 
     @property
     def should_stop(self) -> bool:
@@ -89,6 +90,12 @@ class Session:
             # a closed pipe or a full disk under stderr must not end the training
             with contextlib.suppress(OSError, ValueError):
                 print(f"stethoscope: {text}", file=self.stderr, flush=True)
+
+    def fail(self, text: str) -> None:
+        """Says once that an error of ours ended the watching of something."""
+        self.failed = True
+        self.notes.append(text)
+        self.tell(text)
 
     def _writer(self, program: Program) -> TraceWriter | None:
         stem = Path(self.script).name.removesuffix(".py") if self.script else "run"
@@ -125,6 +132,7 @@ class Monitor:
         recorder: What the adapter hands its numbers to.
         schedule: Which steps to probe.
         should_stop: An ERROR is confirmed and the settings ask to stop.
+        failed: An error of ours ended the watching, or part of the judging.
     """
 
     def __init__(self, session: Session, program: Program, writer: TraceWriter | None) -> None:
@@ -142,6 +150,7 @@ class Monitor:
         self._spent = 0.0
         self._next_step = 0
         self._error: Diagnosis | None = None
+        self.failed = False
         if writer is not None:
             writer.meta({"schedule": self.schedule.describe()})
 
@@ -187,7 +196,23 @@ class Monitor:
             "trace_problem": self._writer.problem if self._writer else "not written",
             "rank": self.session.rank,
         }
-        return self._judge.report(meta, self._overhead())
+        report = self._judge.report(meta, self._overhead())
+        self._tell_failure()
+        return report
+
+    def fail(self, text: str) -> None:
+        """An error of ours ends the watching: what comes from here on is not seen.
+
+        What was found stands; a run without findings is undetermined from now on, never healthy.
+        """
+        if self._ended is None:
+            self._judge_waiting()
+            reason = f"from step {self._next_step} on nothing was seen: {text}"
+            self._judge.fail(reason)
+            self.failed = True
+            if self._writer is not None:  # so that `check` says the same
+                self._writer.meta({"failure": reason})
+                self._writer.commit()
 
     def close(self) -> Report:
         """Ends the run: judges what is left and closes the trace."""
@@ -235,7 +260,13 @@ class Monitor:
         for diagnosis in self._judge.new_errors():
             self._error = diagnosis
             self.session.tell(one_line(diagnosis), error=True)
+        self._tell_failure()
         self._spent += time.perf_counter() - begun
+
+    def _tell_failure(self) -> None:
+        if self._judge.failure is not None and not self.failed:
+            self.failed = True
+            self.session.fail(self._judge.failure)
 
     def _act(self) -> None:
         if self._error is None or self.session.config.on_error == "warn":

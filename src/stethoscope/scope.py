@@ -81,8 +81,12 @@ class Scope:
         self.close()
 
     def _nothing_seen(self) -> Report:
-        disabled = self._session is None
-        reason = "watching is switched off" if disabled else "no optimizer step was seen"
+        if self._session is None:
+            reason = "watching is switched off"
+        elif self._session.failed:  # of notes, the failure is the one to read
+            reason = self._session.notes[-1]
+        else:
+            reason = "no optimizer step was seen"
         meta = {"framework": self._framework, "steps": 0}
         return Report(meta, Verdict.UNDETERMINED, reason, (), (), (), {}, {})
 

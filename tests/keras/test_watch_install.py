@@ -17,6 +17,7 @@ import stethoscope
 from stethoscope.config import Config
 from stethoscope.keras import Stethoscope, install
 from stethoscope.monitor import Session
+from stethoscope.types import Verdict
 
 PACKAGE = str(Path(stethoscope.__file__).parent)
 
@@ -166,12 +167,21 @@ def test_loops_that_are_not_watched_are_said(session):
 def test_error_of_ours_does_not_reach_the_user(session, monkeypatch):
     from stethoscope.recorder import Recorder
 
-    def broken(*_, **__):
-        raise KeyError("ours")
+    steps, real = iter(range(50)), Recorder.scalar
 
-    monkeypatch.setattr(Recorder, "observe", broken)
-    before = network()
-    before.fit(X, Y, verbose=0, epochs=2)
+    def broken(*args, **kwargs):
+        if kwargs.get("param") == "learning_rate" and next(steps, None) is None:
+            raise KeyError("ours")
+        real(*args, **kwargs)
+
+    monkeypatch.setattr(Recorder, "scalar", broken)
+    model = network()
+    model.fit(X, Y, verbose=0, epochs=200, batch_size=24)
     assert len(session.notes) == 1
     assert "KeyError" in session.notes[0]
-    assert "steps" in program(session).unseen
+    assert model.optimizer.iterations == 200
+    report = session.reports[0]
+    assert report.verdict is Verdict.UNDETERMINED
+    assert "KeyError: 'ours'" in report.reason
+    assert report.ran == ()
+    assert session.failed

@@ -41,6 +41,7 @@ class Judge:
         self._scalar_rules = [r for r in self._rules if any(s.is_scalar for s in r.needs)]
         self._states: dict[str, Any] = {}
         self._broken: dict[str, str] = {}
+        self._stopped: str | None = None
         self._symptoms: list[Symptom] = []
         self._measured = Measurements()
         self._last: Row | None = None
@@ -53,8 +54,26 @@ class Judge:
         self._severities: dict[tuple[str, str | None], Severity] = {}
         self._harm = harms.Harm(harms.State.UNKNOWN, "nothing was seen yet")
 
+    @property
+    def failure(self) -> str | None:
+        """The error of ours for which the run cannot be called healthy; None without one."""
+        return self._stopped or next(iter(self._broken.values()), None)
+
+    def fail(self, reason: str) -> None:
+        """No row is taken any more; what was found stands."""
+        self._stopped = self._stopped or reason
+
     def update(self, row: Row) -> list[Symptom]:
         """Takes one row; returns the symptoms that it added."""
+        if self._stopped is not None:
+            return []
+        try:
+            return self._update(row)
+        except Exception as error:  # as for rules: an error of ours never ends the training
+            self.fail(f"judging failed at step {row.step}: {type(error).__name__}: {error}")
+            return []
+
+    def _update(self, row: Row) -> list[Symptom]:
         self._measured.add(row)
         found: list[Symptom] = []
         plain = not (row.probed or row.events)
@@ -67,7 +86,7 @@ class Judge:
                     self._states[rule.code] = rule.start(row.program)
                 self._states[rule.code], new = rule.update(self._states[rule.code], row)
             except Exception as error:  # a rule of ours never costs a user the training
-                self._broken[rule.code] = f"the rule failed: {type(error).__name__}: {error}"
+                self._broken[rule.code] = f"{rule.name} failed: {type(error).__name__}: {error}"
                 continue
             found.extend(new)
         self._symptoms.extend(found)
@@ -100,11 +119,19 @@ class Judge:
 
     def report(self, meta: Mapping[str, Any], overhead: Mapping[str, float]) -> Report:
         """The report on the rows so far."""
-        self._diagnose()
+        try:
+            self._diagnose()
+        except Exception as error:
+            self.fail(f"judging failed: {type(error).__name__}: {error}")
         skipped = self._skipped()
         verdict, reason = self._verdict()
         return Report(
-            meta={**meta, "steps": self._measured.steps, "harm": self._harm.state.value},
+            meta={
+                **meta,
+                "steps": self._measured.steps,
+                "harm": self._harm.state.value,
+                "failure": self.failure,
+            },
             verdict=verdict,
             reason=reason,
             diagnoses=tuple(self._diagnoses),
@@ -130,7 +157,7 @@ class Judge:
             try:
                 suspects.extend(fault.consider(findings))
             except Exception as error:  # as for rules
-                self._broken[fault.name] = f"the fault failed: {type(error).__name__}: {error}"
+                self._broken[fault.name] = f"{fault.name} failed: {type(error).__name__}: {error}"
         self._diagnoses = [
             self._confirm(diagnosis) for diagnosis in rank(suspects, standing, self._harm)
         ]
@@ -164,6 +191,8 @@ class Judge:
         bad = [d for d in self._diagnoses if d.severity is not Severity.NOTE]
         if bad:
             return Verdict.FAULTY, bad[0].message
+        if self.failure is not None:
+            return Verdict.UNDETERMINED, self.failure
         if self._harm.state is harms.State.LEARNING:
             return Verdict.HEALTHY, self._harm.reason
         if self._harm.reason == harms.NO_CRITERION:
@@ -173,6 +202,8 @@ class Judge:
         return Verdict.UNDETERMINED, self._harm.reason
 
     def _skipped(self) -> dict[str, str]:
+        if self._stopped is not None:
+            return {rule.code: self._stopped for rule in self._rules}
         skipped = dict(self._broken)
         unseen = self._last.program.unseen if self._last else {}
         for rule in self._rules:
@@ -198,6 +229,8 @@ def check(path: str | Path, config: Config | None = None) -> Report:
     judge = Judge(config or Config())
     for row in trace.rows():
         judge.update(row)
+    if trace.meta.get("failure"):
+        judge.fail(str(trace.meta["failure"]))
     program = trace.program
     meta = {
         "script": trace.meta.get("script"),

@@ -53,8 +53,8 @@ class Watch:
     def epoch(self, model: Trainable, epoch: int, held_out: Mapping[str, float]) -> None:
         """Records the figures on held-out data."""
         run = self._runs.get(model)
-        if run is not None and held_out and self._active:
-            run.held_out(held_out, epoch)
+        if run is not None and held_out:
+            self._guarded(lambda: run.held_out(held_out, epoch))
 
     def _open(
         self, model: Trainable, inputs: Sequence[Array], targets: Sequence[Array], *, whole: bool
@@ -79,8 +79,9 @@ class Watch:
         except Exception as error:
             self._active = False
             text = f"watching stopped: {type(error).__name__}: {error}"
-            self.session.notes.append(text)
-            self.session.tell(f"{text}; the training goes on.")
+            self.session.fail(f"{text}; the training goes on.")
+            for run in self._runs.values():
+                run.monitor.fail(text)
 
 
 def watch(model: Trainable, **settings: Any) -> Scope:

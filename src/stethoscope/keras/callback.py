@@ -63,8 +63,7 @@ class Stethoscope(keras.callbacks.Callback):  # type: ignore[misc]
             self._fit = self._fits.begin(self._model, frame, self.params)
         except Exception as error:
             text = f"this fit is not watched: {type(error).__name__}: {error}"
-            self._fits.session.notes.append(text)
-            self._fits.session.tell(text)
+            self._fits.session.fail(text)
             return
         self._fit.watch.aborted = self._end
         held = _callback_list(frame)

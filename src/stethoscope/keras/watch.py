@@ -180,9 +180,8 @@ class Watch(abc.ABC):
         """Stops to watch after an error of our own, and says so once."""
         self.active = False
         text = f"watching stopped at step {self.step}: {type(error).__name__}: {error}"
-        self.declare("steps", text)
-        self.monitor.session.notes.append(text)
-        self.monitor.session.tell(f"{text}; the training goes on.")
+        self.monitor.session.fail(f"{text}; the training goes on.")
+        self.monitor.fail(text)
 
     def declare(self, topic: str, reason: str) -> None:
         """Says in the Program that something is not seen."""

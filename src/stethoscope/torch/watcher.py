@@ -112,11 +112,10 @@ class Watcher:
             where = f"{frame.tb_frame.f_code.co_name}:{frame.tb_lineno}" if frame else "?"
             self.failure = f"{type(error).__name__}: {error} (in {where})"
             note = f"watching PyTorch stopped after an internal error: {self.failure}"
-            self.session.notes.append(note)
-            self.session.failed = True
-            self.session.tell(note)
+            self.session.fail(note)
             for run in self.runs:
-                run.unseen("torch", note)
+                if run.monitor is not None:
+                    run.monitor.fail(note)
         self.stop()
 
     # Forward

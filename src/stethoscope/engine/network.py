@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -234,4 +235,5 @@ def _sum(before: Array | None, more: Array) -> Array:
 
 
 def _snake(name: str) -> str:
-    return "".join(f"_{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(name))
+    """As Keras spells it: "LSTM" is "lstm", "MaxPooling1D" is "max_pooling1d"."""
+    return re.sub("(?<=.)(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])", "_", name).lower()

@@ -20,9 +20,20 @@ class Activation:
         forward: x -> y; a new array of the same shape (half of one axis for "glu").
         backward: (gradient of y, x, y) -> gradient of x.
         settings: The arguments it was made with.
+        halved: The axis of which y has half the size, where there is one; it counts the batch
+            axis.
     """
 
     name: str
     forward: Callable[[Array], Array]
     backward: Callable[[Array, Array, Array], Array]
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict, compare=False)
+    halved: int | None = None
+
+    def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Of y, for x of this shape; both without the batch axis."""
+        if self.halved is None:
+            return shape
+        whole = [0, *shape]
+        whole[self.halved] //= 2
+        return tuple(whole[1:])

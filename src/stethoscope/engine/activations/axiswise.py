@@ -101,4 +101,4 @@ def glu(axis: int = -1) -> Activation:
         gate = logistic(b)
         return np.concatenate([gradient * gate, gradient * y * (1 - gate)], axis=axis)
 
-    return Activation("glu", forward, backward, {"axis": axis})
+    return Activation("glu", forward, backward, {"axis": axis}, halved=axis)

@@ -113,7 +113,10 @@ class Layer(abc.ABC):
         (4,)
         """
         given = (inputs,) if isinstance(inputs, Symbol) else tuple(inputs)
-        return Symbol(self.shape([symbol.shape for symbol in given]), self, given)
+        shape = self.shape([symbol.shape for symbol in given])
+        if self.activation is not None:
+            shape = self.activation.shape(shape)
+        return Symbol(shape, self, given)
 
     @abc.abstractmethod
     def shape(self, inputs: Sequence[Shape]) -> Shape:

@@ -1,13 +1,12 @@
 """One run and one process: what is told, what is kept, what is thrown away."""
 
 import io
-import os
 from pathlib import Path
 
 import pytest
 
 from stethoscope.config import Config
-from stethoscope.monitor import KEEP_TRACES, Session
+from stethoscope.monitor import Session
 from stethoscope.program import Program
 from stethoscope.trace import read
 from stethoscope.types import Stage
@@ -75,19 +74,6 @@ def test_trace_says_what_watching_cost(session):
     assert read(monitor.path).meta["overhead"]["seconds"] == report.overhead["seconds"]
 
 
-def test_the_last_traces_are_kept_and_nobody_elses_files(session):
-    kept = Path(".stethoscope")
-    kept.mkdir()
-    (kept / "notes.txt").write_text("mine")
-    for number in range(KEEP_TRACES + 5):
-        path = train(session(), steps=1).path
-        os.utime(path, (number, number))
-    names = sorted(kept.glob("*.sqlite"), key=lambda path: path.stat().st_mtime)
-    assert len(names) == KEEP_TRACES
-    assert names[-1].name == f"train-{KEEP_TRACES + 5}.sqlite"
-    assert (kept / "notes.txt").exists()
-
-
 def test_each_rank_has_its_trace_and_rank_0_speaks(session, monkeypatch):
     told = []
     for rank in ("0", "1"):
@@ -107,12 +93,6 @@ def test_another_process_makes_the_folder_first(session, monkeypatch):
         mkdir(folder, *arguments, **options)
 
     monkeypatch.setattr(Path, "mkdir", late)
-    assert train(session()).path == Path(".stethoscope/train-1.sqlite")
-
-
-def test_another_process_removes_an_old_trace_first(session, monkeypatch):
-    listed = Path.iterdir
-    monkeypatch.setattr(Path, "iterdir", lambda at: [*listed(at), at / "gone-1.sqlite"])
     assert train(session()).path == Path(".stethoscope/train-1.sqlite")
 
 

@@ -16,6 +16,7 @@ from stethoscope.program import FitSpec, Program
 from stethoscope.recorder import Recorder
 from stethoscope.stats import describe
 from stethoscope.trace import RowKind, TraceError, TraceWriter, read
+from stethoscope.trace_folder import is_trace
 from stethoscope.types import (
     Column,
     Evidence,
@@ -94,14 +95,6 @@ def test_series(tmp_path):
     np.testing.assert_array_equal(validation, [1, 3, 5])
 
 
-def test_until_looks_no_further(tmp_path):
-    writer, rows = write(tmp_path / "t.sqlite")
-    writer.close()
-    early = read(tmp_path / "t.sqlite").until(4)
-    same(list(early.rows()), rows[:4])
-    assert early.program.fit.epochs is None
-
-
 def test_open_trace_is_readable_meanwhile(tmp_path):
     writer, rows = write(tmp_path / "t.sqlite")
     writer.commit()
@@ -113,6 +106,8 @@ def test_nothing_but_the_file_remains(tmp_path):
     writer, _ = write(tmp_path / "t.sqlite")
     writer.close()
     writer.close()  # twice is fine
+    assert is_trace(tmp_path / "t.sqlite")
+    read(tmp_path / "t.sqlite")
     assert [path.name for path in tmp_path.iterdir()] == ["t.sqlite"]
 
 

@@ -21,7 +21,7 @@ TRACE = {*PROGRAM, "program", "stats"}
 RULES = {*TRACE, "trace"}
 FAULTS = {*RULES, "rules", "example"}
 DIAGNOSIS = {*FAULTS, "faults", "config"}
-MONITOR = {*DIAGNOSIS, "diagnosis", "recorder", "schedule", "data"}
+MONITOR = {*DIAGNOSIS, "diagnosis", "recorder", "schedule", "data", "trace_folder"}
 ADAPTER = {*MONITOR, "monitor", "report", "scope", "array_stats", "nonfinite"}
 MAY_IMPORT = {
     "__init__": ADAPTER
@@ -39,6 +39,7 @@ MAY_IMPORT = {
     "scope": ADAPTER,
     "watching": {"scope", "torch", "engine"},
     "trace": TRACE,
+    "trace_folder": set(),
     "recorder": RULES,
     "rules": RULES | {"example"},
     "faults": FAULTS,

@@ -20,11 +20,12 @@ from typing import TextIO
 import stethoscope
 from stethoscope import launch
 from stethoscope.config import Config, ConfigError, load
-from stethoscope.monitor import Session, fallback_folder, one_line
+from stethoscope.monitor import Session, one_line
 from stethoscope.report import catalog, terminal
 from stethoscope.report import json as json_report
 from stethoscope.rules import all_rules
-from stethoscope.trace import TraceError, is_trace
+from stethoscope.trace import TraceError
+from stethoscope.trace_folder import fallback_folder, newest
 from stethoscope.types import Report, Severity, Verdict
 
 USAGE = 2
@@ -206,9 +207,9 @@ def _newest(config: Config) -> str:
     if config.trace_dir == Config().trace_dir and not folders[0].is_dir():
         folders.append(fallback_folder())
     for folder in folders:
-        traces = [path for path in folder.glob("*.sqlite") if is_trace(path)]
-        if traces:
-            return str(max(traces, key=lambda path: path.stat().st_mtime))
+        found = newest(folder)
+        if found is not None:
+            return str(found)
     raise UsageError(
         f"there is no trace in {config.trace_dir}: `stethoscope run train.py` writes one, "
         "or name one: `stethoscope check TRACE`."

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any, TextIO
@@ -20,10 +18,10 @@ from stethoscope.diagnosis.judge import Judge
 from stethoscope.program import Program
 from stethoscope.recorder import Recorder
 from stethoscope.schedule import PROBE_EVERY, SHARE, Schedule
-from stethoscope.trace import Event, Row, TraceWriter, is_trace
+from stethoscope.trace import Event, Row, TraceWriter
+from stethoscope.trace_folder import fallback_folder, new_path, writer_mark
 from stethoscope.types import Diagnosis, Report, Severity
 
-KEEP_TRACES = 20
 ROWS_BEFORE_JUDGING = 64  # plain rows are judged together; a probed row or an event at once
 
 
@@ -104,7 +102,9 @@ class Session:
             "framework": program.framework,
             "rank": self.rank,
             "started": time.time(),
+            **writer_mark(),
         }
+        rank = self.rank if "RANK" in os.environ else None
         for folder in (Path(self.config.trace_dir), fallback_folder()):
             try:
                 if folder.exists() and not folder.is_dir():
@@ -112,17 +112,11 @@ class Session:
                 if not folder.is_dir():
                     folder.mkdir(parents=True, exist_ok=True)  # another rank may make it too
                     (folder / ".gitignore").write_text("*\n", encoding="utf-8")
-                return TraceWriter(_next_path(folder, stem, self.rank), meta)
+                return TraceWriter(new_path(folder, stem, rank), meta)
             except OSError as error:
                 self.tell(f"{error}; trying elsewhere.")
         self.tell("no trace is kept: no folder could be written.")
         return None
-
-
-def fallback_folder() -> Path:
-    """Where traces go when the folder asked for cannot be written; one for each user."""
-    user = os.getuid() if hasattr(os, "getuid") else "user"
-    return Path(tempfile.gettempdir()) / f"stethoscope-{user}"
 
 
 class Monitor:
@@ -286,32 +280,3 @@ def one_line(diagnosis: Diagnosis) -> str:
     return (
         f"{where}{diagnosis.severity.value}: {diagnosis.fault}{step}: {diagnosis.message}{change}"
     )
-
-
-def _changed(path: Path) -> float:
-    """When a file last changed; 0 where another process has just removed it."""
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:
-        return 0.0
-
-
-def _next_path(folder: Path, stem: str, rank: int) -> Path:
-    """A new file in `folder`; the oldest of our traces there make room for it."""
-    suffix = f".rank{rank}" if "RANK" in os.environ else ""
-    named = re.compile(r"(.+)-(\d+)(\.rank\d+)?\.sqlite")
-    found = [(path, match) for path in folder.iterdir() if (match := named.fullmatch(path.name))]
-    by_age = sorted((path for path, _ in found), key=_changed)
-    ours = [path for path in by_age if is_trace(path)]
-    for stale in ours[: max(len(ours) - KEEP_TRACES + 1, 0)]:
-        for path in (stale, Path(f"{stale}-wal"), Path(f"{stale}-shm")):
-            path.unlink(missing_ok=True)
-    alike = [match for _, match in found if match[1] == stem and (match[3] or "") == suffix]
-    number = max((int(match[2]) for match in alike), default=0) + 1  # each rank counts its own
-    while True:
-        path = folder / f"{stem}-{number}{suffix}.sqlite"
-        try:
-            path.touch(exist_ok=False)
-            return path
-        except FileExistsError:
-            number += 1

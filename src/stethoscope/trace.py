@@ -261,7 +261,10 @@ class TraceWriter:
         """Commits and closes the file."""
         if os.getpid() != self._pid:
             return
+        self.meta({"ended": time.time()})
         self._run(lambda: self._db.execute("COMMIT"))
+        with contextlib.suppress(sqlite3.Error):  # a reader may be in the way
+            self._db.execute("PRAGMA journal_mode=DELETE")  # so that reading leaves no files
         try:
             self._db.close()
         except sqlite3.Error as error:
@@ -333,28 +336,11 @@ class Trace:
         """The rows in order: what the rules fold over."""
         return iter(self._rows)
 
-    def until(self, order: int) -> Trace:
-        """The trace as it stood before row `order`."""
-        rows = [row for row in self._rows if row.order < order]
-        return Trace(self.path, self.meta, self.slots, rows, self.symptoms)
-
     def __getitem__(self, column: Column) -> FloatArray:
         """One series over all step rows; NaN where it was not recorded."""
         slot = Slot(column.layer, column.param, column.stage, column.phase)
         kind = RowKind.STEP if column.phase is Phase.TRAIN else RowKind.EPOCH
         return np.array([row.get(slot, column.stat) for row in self._rows if row.kind is kind])
-
-
-def is_trace(path: Path) -> bool:
-    """Whether a file was written by a `TraceWriter`, of any format; an empty one counts too."""
-    try:
-        if path.stat().st_size == 0:
-            return True
-        address = f"{path.resolve().as_uri()}?mode=ro"
-        with contextlib.closing(sqlite3.connect(address, uri=True)) as db:
-            return bool(db.execute("SELECT 1 FROM meta WHERE key = 'format'").fetchall())
-    except (OSError, sqlite3.Error):
-        return False
 
 
 def read(path: str | Path) -> Trace:

@@ -1,5 +1,6 @@
 """The trace file: what is written is read, also after a kill, and a bad file says what it is."""
 
+import itertools
 import math
 import os
 import random
@@ -99,6 +100,34 @@ def test_open_trace_is_readable_meanwhile(tmp_path):
     writer, rows = write(tmp_path / "t.sqlite")
     writer.commit()
     same(list(read(tmp_path / "t.sqlite").rows()), rows)
+    writer.close()
+
+
+def test_steps_are_on_disk_when_they_are_over(tmp_path):
+    writer = TraceWriter(tmp_path / "t.sqlite", {})
+    recorder = Recorder(Program("torch"), writer)
+    for step in range(20):
+        time.sleep(0.01)  # as a step takes
+        recorder.scalar(Stage.LOSS, 1.0)
+        recorder.end_step(step)
+    assert len(list(read(tmp_path / "t.sqlite").rows())) >= 19  # the last may wait for the next
+    writer.close()
+
+
+def test_dear_commits_are_made_every_second(tmp_path, monkeypatch):
+    now = itertools.count()  # each look at the clock is 0.1 s later
+    monkeypatch.setattr("stethoscope.trace.time.perf_counter", lambda: next(now) / 10)
+    writer = TraceWriter(tmp_path / "t.sqlite", {})
+    recorder = Recorder(Program("torch"), writer)
+    made = []
+    for step in range(40):
+        recorder.scalar(Stage.LOSS, 1.0)
+        before = writer._last_commit
+        recorder.end_step(step)
+        made += [step] * (writer._last_commit != before)
+    assert made[:3] == [0, 1, 2]  # at once
+    later = set(np.diff(made[3:]))
+    assert later == {11}  # 10 rows look at the clock, then one commits: a second and a bit
     writer.close()
 
 

@@ -14,8 +14,11 @@ A `Row` is what rules see, live and offline alike. On disk a trace is one SQLite
 
 Rows are keyed by the global order of optimizer steps; `step` counts per optimizer. NaN in a blob
 means *not recorded*: non-finite tensors show in `nan_count` and `inf_count`. A blob may be shorter
-than the slots known later; what is missing is not recorded. Committed at least every second and
-at every event, so committed steps survive a kill.
+than the slots known later; what is missing is not recorded.
+
+Committed steps survive a kill. A step is committed when it is over, unless committing as often
+would take more than a fiftieth of the time (steps below a millisecond on a local disk): then the
+next one that is due commits both, after a second at most. At every event all are committed.
 """
 
 from __future__ import annotations
@@ -27,7 +30,9 @@ import functools
 import json
 import os
 import sqlite3
+import statistics
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -39,7 +44,9 @@ from stethoscope.stats import POSITION, TENSOR_STATS, FloatArray
 from stethoscope.types import Column, Phase, Slot, Stage, Stat, Symptom, decode, encode
 
 FORMAT = 1
-COMMIT_SECONDS = 1.0
+COMMIT_SECONDS = 1.0  # of training between two commits, however dear they are
+COMMIT_SHARE = 0.02  # of the time may go into commits: a local disk takes about 10 microseconds
+LAST_COMMITS = 9  # an odd number: the median of what they took
 FIRST_ROWS = 3  # committed at once: a run that is killed early leaves what it was
 
 _SCHEMA = """
@@ -202,7 +209,8 @@ class TraceWriter:
         self.problem: str | None = None
         self._pid = os.getpid()
         self._written = [0, 0]
-        self._last_commit = time.monotonic()
+        self._last_commit = time.perf_counter()
+        self._commits: deque[float] = deque(maxlen=LAST_COMMITS)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             for stale in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
@@ -237,8 +245,8 @@ class TraceWriter:
             self._many("INSERT INTO probes VALUES (?, ?)", [(row.order, blob)])
         for event in row.events:
             self.event(row.order, row.step, event)
-        waited = time.monotonic() - self._last_commit
-        if row.events or row.order < FIRST_ROWS or waited > COMMIT_SECONDS:
+        waited = time.perf_counter() - self._last_commit
+        if row.events or row.order < FIRST_ROWS or waited > self._patience():
             self.commit()
 
     def event(self, order: int, step: int, event: Event) -> None:
@@ -254,8 +262,10 @@ class TraceWriter:
 
     def commit(self) -> None:
         """Makes everything so far survive a kill."""
+        begun = time.perf_counter()
         self._run(lambda: (self._db.execute("COMMIT"), self._db.execute("BEGIN")))
-        self._last_commit = time.monotonic()
+        self._last_commit = time.perf_counter()
+        self._commits.append(self._last_commit - begun)
 
     def close(self) -> None:
         """Commits and closes the file."""
@@ -270,6 +280,12 @@ class TraceWriter:
         except sqlite3.Error as error:
             self.problem = self.problem or str(error)
         self._pid = -1
+
+    def _patience(self) -> float:
+        """Seconds between two commits."""
+        if not self._commits:
+            return COMMIT_SECONDS
+        return min(COMMIT_SECONDS, statistics.median(self._commits) / COMMIT_SHARE)
 
     def _slots(self, slots: Slots) -> None:
         sizes = (slots.tensors(), slots.scalars())

@@ -10,6 +10,8 @@ import pytest
 from stethoscope.engine import Input, Network
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
+# Compiling is most of what these tests cost.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 keras = pytest.importorskip("keras")
 jax = pytest.importorskip("jax")
 

@@ -38,6 +38,16 @@ def positive(x: Array) -> Array:
     return share
 
 
+def sign(x: Array) -> Array:
+    """The derivative of |x|: 1, also at exactly 0, or -1.
+
+    >>> sign(np.array([-2.0, 0.0, 2.0]))
+    array([-1.,  1.,  1.])
+    """
+    one = x.dtype.type(1)
+    return np.where(x >= 0, one, -one)
+
+
 def unit(x: Array, axis: int) -> tuple[Array, Callable[[Array], Array]]:
     """Vectors along `axis` scaled to length 1, and how a gradient goes back through that.
 

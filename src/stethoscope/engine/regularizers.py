@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stethoscope.engine.arithmetic import unit
+from stethoscope.engine.arithmetic import sign, unit
 
 Array = npt.NDArray[Any]
 
@@ -53,7 +53,7 @@ class L1L2(Regularizer):
     def gradient(self, weight: Array) -> Array:
         if not self.l1:
             return weight * (2 * self.l2)
-        total: Array = np.sign(weight) * self.l1
+        total = sign(weight) * self.l1
         if self.l2:
             total += weight * (2 * self.l2)
         return total
@@ -99,7 +99,8 @@ class OrthogonalRegularizer(Regularizer):
 
     def gradient(self, weight: Array) -> Array:
         vectors, back = unit(self._rows(weight), 1)
-        signs = np.sign(_products(vectors))
+        signs = sign(_products(vectors))
+        np.fill_diagonal(signs, 0)
         gradient = back(signs @ vectors * (2 * self._share(len(vectors))))
         return gradient if self.mode == "rows" else gradient.T
 

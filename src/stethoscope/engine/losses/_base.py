@@ -82,7 +82,7 @@ class Loss(abc.ABC):
             factor = self._factor(values, weight)
             total = float((values * weight).sum())
             gradient = pull(np.expand_dims(weight * factor, self.axis))
-        return total * factor, _unbroadcast(gradient, prediction.shape).reshape(shape)
+        return total * factor, unbroadcast(gradient, prediction.shape).reshape(shape)
 
     def values(self, target: Array, prediction: Array) -> Array:
         """The loss of each sample (and position), neither weighted nor reduced."""
@@ -185,7 +185,7 @@ def same_rank(target: Array, prediction: Array) -> tuple[Array, Array]:
     return target, prediction
 
 
-def _unbroadcast(gradient: Array, shape: tuple[int, ...]) -> Array:
+def unbroadcast(gradient: Array, shape: tuple[int, ...]) -> Array:
     """Sums over the axes along which the prediction was repeated."""
     if gradient.shape == shape:
         return gradient

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stethoscope.engine.arithmetic import EPSILON, clip, unit
-from stethoscope.engine.losses._base import Array, Loss, MeanLoss, Pull
+from stethoscope.engine.arithmetic import EPSILON, clip, sign, unit
+from stethoscope.engine.losses._base import Array, Loss, MeanLoss, Pull, unbroadcast
 
 
 class MeanSquaredError(MeanLoss):
@@ -30,8 +30,8 @@ class MeanAbsoluteError(MeanLoss):
     aliases = ("mae", "MAE")
 
     def elements(self, target: Array, prediction: Array) -> tuple[Array, Pull]:
-        error = prediction - target
-        return np.abs(error), lambda cotangent: np.sign(error) * cotangent
+        error = target - prediction
+        return np.abs(error), lambda cotangent: sign(error) * -cotangent
 
 
 class MeanAbsolutePercentageError(MeanLoss):
@@ -41,9 +41,9 @@ class MeanAbsolutePercentageError(MeanLoss):
     aliases = ("mape", "MAPE")
 
     def elements(self, target: Array, prediction: Array) -> tuple[Array, Pull]:
-        error = prediction - target
+        error = target - prediction
         scale = 100 / np.maximum(np.abs(target), EPSILON)
-        return np.abs(error) * scale, lambda cotangent: np.sign(error) * (scale * cotangent)
+        return np.abs(error) * scale, lambda cotangent: sign(error) * (scale * -cotangent)
 
 
 class MeanSquaredLogarithmicError(MeanLoss):
@@ -125,5 +125,4 @@ class CosineSimilarity(Loss):
         goal, _ = unit(target, self.axis)
         found, back = unit(prediction, self.axis)
         values: Array = -(goal * found).sum(axis=self.axis)
-        shape = np.broadcast_shapes(goal.shape, found.shape)
-        return values, lambda cotangent: back(np.broadcast_to(goal * -cotangent, shape))
+        return values, lambda cotangent: back(unbroadcast(goal * -cotangent, found.shape))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -81,6 +82,7 @@ class Network:
         seed: int = 0,
         dtype: npt.DTypeLike = np.float32,
     ) -> None:
+        _keep_memory()
         self.rng = np.random.default_rng(seed)
         self.dtype = np.dtype(dtype)
         self.inputs = tuple(inputs)
@@ -232,6 +234,17 @@ def _in_order(outputs: Sequence[Symbol]) -> Iterator[Symbol]:
 
 def _sum(before: Array | None, more: Array) -> Array:
     return more if before is None else before + more
+
+
+@functools.cache
+def _keep_memory() -> None:
+    """Makes the C library keep what a step frees for the next one; no page of it is touched.
+
+    glibc raises its limits for returning memory to the largest block of at most 32 MiB that was
+    freed (mallopt(3), M_MMAP_THRESHOLD). With the first limits every step of a larger network
+    gets all its memory from the system anew, which takes as long as the arithmetic.
+    """
+    np.empty(2**25 - 2**16, np.uint8)
 
 
 def _snake(name: str) -> str:

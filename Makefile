@@ -10,7 +10,7 @@ SPEC := pyproject.toml constraints.txt
 
 venv: $(VENV)/.all
 
-demo: $(VENV)/.torch
+demo: $(VENV)/.core
 	$(PY) -m stethoscope demo
 
 test: $(VENV)/.all
@@ -41,8 +41,8 @@ $(PY):
 	  echo "Python 3.11 or newer is needed; name one: make PYTHON=python3.12 ..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.torch: $(SPEC) | $(PY)
-	$(INSTALL) -e '.[torch]'
+$(VENV)/.core: $(SPEC) | $(PY)
+	$(INSTALL) -e .
 	@touch $@
 
 $(VENV)/.check: $(SPEC) | $(PY)
@@ -51,4 +51,4 @@ $(VENV)/.check: $(SPEC) | $(PY)
 
 $(VENV)/.all: $(SPEC) | $(PY)
 	$(INSTALL) -e '.[torch,keras,test,check]'
-	@touch $@ $(VENV)/.torch $(VENV)/.check
+	@touch $@ $(VENV)/.core $(VENV)/.check

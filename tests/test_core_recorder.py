@@ -5,8 +5,8 @@ import pytest
 
 from stethoscope.program import Program
 from stethoscope.recorder import Recorder
+from stethoscope.row import RowKind
 from stethoscope.stats import describe
-from stethoscope.trace import RowKind
 from stethoscope.types import Phase, Slot, Stage, Stat
 
 WEIGHT = Slot("dense", "kernel", Stage.WEIGHT)

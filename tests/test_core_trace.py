@@ -15,8 +15,9 @@ import pytest
 
 from stethoscope.program import FitSpec, Program
 from stethoscope.recorder import Recorder
+from stethoscope.row import RowKind
 from stethoscope.stats import describe
-from stethoscope.trace import RowKind, TraceError, TraceWriter, read
+from stethoscope.trace import TraceError, TraceWriter, read
 from stethoscope.trace_folder import is_trace
 from stethoscope.types import (
     Column,

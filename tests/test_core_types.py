@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stethoscope import types
+from stethoscope.codec import decode, encode
 from stethoscope.program import (
     ColumnFacts,
     DataSpec,
@@ -15,7 +16,7 @@ from stethoscope.program import (
     OptimizerSpec,
     Program,
 )
-from stethoscope.types import Op, PlaceKind, Severity, Stage, SymptomClass, decode, encode
+from stethoscope.types import Op, PlaceKind, Severity, Stage, SymptomClass
 from stethoscope.vocabulary import Expects, LayerKind
 
 TEXT = st.text(max_size=8)

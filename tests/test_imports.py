@@ -16,17 +16,19 @@ MAX_LINES = 400
 
 # Each part may import the parts in its set, and itself; nobody may import what is not named.
 TYPES = {"types"}
-PROGRAM = {*TYPES, "vocabulary"}
+PROGRAM = {*TYPES, "vocabulary", "codec"}
 TRACE = {*PROGRAM, "program", "stats"}
-RULES = {*TRACE, "trace"}
+ROWS = {*TRACE, "row"}
+RULES = ROWS
 FAULTS = {*RULES, "rules", "example"}
-DIAGNOSIS = {*FAULTS, "faults", "config"}
+DIAGNOSIS = {*FAULTS, "faults", "config", "trace"}
 MONITOR = {*DIAGNOSIS, "diagnosis", "recorder", "schedule", "data", "trace_folder"}
 ADAPTER = {*MONITOR, "monitor", "report", "scope", "array_stats", "nonfinite"}
 MAY_IMPORT = {
     "__init__": ADAPTER
     | {"torch", "keras", "engine", "watching"},  # public names, all of them lazily
     "types": set(),
+    "codec": TYPES,
     "vocabulary": set(),
     "stats": TYPES,
     "schedule": set(),
@@ -38,9 +40,10 @@ MAY_IMPORT = {
     "nonfinite": {*TYPES, "stats"},
     "scope": ADAPTER,
     "watching": {"scope", "torch", "engine"},
-    "trace": TRACE,
+    "row": TRACE,
+    "trace": ROWS,
     "trace_folder": set(),
-    "recorder": RULES,
+    "recorder": {*ROWS, "trace"},
     "rules": RULES | {"example"},
     "faults": FAULTS,
     "diagnosis": DIAGNOSIS,
@@ -48,10 +51,10 @@ MAY_IMPORT = {
     "torch": ADAPTER,
     "keras": ADAPTER | {"torch"},  # the torch backend shares the fast statistics
     "engine": ADAPTER,
-    "report": TYPES | {"rules", "faults", "__init__"},
-    "demo": {"config"},
+    "report": TYPES | {"codec", "rules", "faults", "__init__"},
+    "demo": {"config", "engine"},
     "launch": {"monitor"},
-    "cli": {*ADAPTER, "launch", "demo", "__init__"},
+    "cli": {*ADAPTER, "trace", "launch", "demo", "__init__"},
     "__main__": {"cli"},
 }
 

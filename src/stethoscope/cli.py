@@ -308,10 +308,7 @@ def _explain(options: argparse.Namespace, _: list[str]) -> int:
 def _demo(options: argparse.Namespace, _: list[str]) -> int:
     from stethoscope import demo
 
-    try:
-        return demo.show()
-    except demo.DemoError as error:
-        raise UsageError(str(error)) from error
+    return demo.show()
 
 
 _COMMANDS: dict[str, Callable[[argparse.Namespace, list[str]], int]] = {

@@ -17,8 +17,9 @@ from stethoscope.config import Config
 from stethoscope.diagnosis.judge import Judge
 from stethoscope.program import Program
 from stethoscope.recorder import Recorder
+from stethoscope.row import Event, Row
 from stethoscope.schedule import PROBE_EVERY, SHARE, Schedule
-from stethoscope.trace import Event, Row, TraceWriter
+from stethoscope.trace import TraceWriter
 from stethoscope.trace_folder import fallback_folder, new_path, writer_mark
 from stethoscope.types import Diagnosis, Report, Severity
 

@@ -12,7 +12,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from stethoscope.types import SourceRef, decode, encode
+from stethoscope.codec import decode, encode
+from stethoscope.types import SourceRef
 from stethoscope.vocabulary import LOSSES, PASS_THROUGH, Expects, LayerKind, TargetKind
 
 SHUFFLED_BATCHES_TO_BELIEVE = 20  # DESIGN: counts and ranges accuse only after 20 shuffled batches
@@ -64,6 +65,21 @@ class ColumnFacts:
 
 
 @dataclasses.dataclass(frozen=True)
+class ConstantErrors:
+    """What the best prediction scores that is the same for every sample, position by position.
+
+    Attributes:
+        squared: Mean squared error of the means.
+        absolute: Mean absolute error of the medians.
+        binary: Binary crossentropy of the means; None where a value is outside 0..1.
+    """
+
+    squared: float
+    absolute: float
+    binary: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class DataSpec:
     """Facts of one input or target (or of a prediction) over the rows seen so far.
 
@@ -82,6 +98,7 @@ class DataSpec:
         one_hot: Every row is one-hot.
         constant: Every element seen is the same.
         columns: Per feature, for samples of rank 1 with at most 1024 features.
+        best_constant: The scores to beat as a target; None where samples differ in shape.
         rows_seen, batches_seen: How much was looked at.
         complete: The whole data set was seen.
         shuffled: Batches come in random order; None when unknown.
@@ -104,6 +121,7 @@ class DataSpec:
     one_hot: bool | None = None
     constant: bool | None = None
     columns: tuple[ColumnFacts, ...] = ()
+    best_constant: ConstantErrors | None = None
     rows_seen: int = 0
     batches_seen: int = 0
     complete: bool = False

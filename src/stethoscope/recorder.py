@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from stethoscope.program import Program
+from stethoscope.row import Event, Row, RowKind, Slots
 from stethoscope.stats import POSITION, TENSOR_STATS, FloatArray
-from stethoscope.trace import Event, Row, RowKind, Slots, TraceWriter
+from stethoscope.trace import TraceWriter
 from stethoscope.types import Phase, Slot, Stage, Stat
 
 _NONFINITE = (POSITION[Stat.NAN_COUNT], POSITION[Stat.INF_COUNT])

@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import nn
 
+from stethoscope.codec import encode
 from stethoscope.torch.describe import optimizer_spec
-from stethoscope.types import SourceRef, encode
+from stethoscope.types import SourceRef
 
 CLASSES = {
     name: value

@@ -15,7 +15,7 @@ from torch_programs import PROGRAMS
 from torch_watching import watched
 
 from stethoscope import stats
-from stethoscope.trace import Row
+from stethoscope.row import Row
 from stethoscope.types import Slot, Stage, Stat
 from stethoscope.vocabulary import Expects, LayerKind
 

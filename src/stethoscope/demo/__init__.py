@@ -1,8 +1,7 @@
-"""A small broken program and its repair, each watched as a user's script would be."""
+"""A small broken program of the engine and its repair, each run as a user's script would be."""
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 import tempfile
@@ -12,21 +11,12 @@ from pathlib import Path
 from stethoscope.config import load
 
 
-class DemoError(Exception):
-    """The demo cannot be shown; the message says what is missing."""
-
-
 def show() -> int:
     """Runs both programs and prints their reports.
 
     Returns:
         0 when the broken program was found faulty and the repaired one was not; 2 otherwise.
-
-    Raises:
-        DemoError: PyTorch is not installed.
     """
-    if importlib.util.find_spec("torch") is None:
-        raise DemoError("the demo needs PyTorch: `pip install stethoscope[torch]`.")
     traces = Path(load().trace_dir).absolute()
     codes = []
     with tempfile.TemporaryDirectory(prefix="stethoscope-demo-") as folder:

@@ -1,36 +1,24 @@
 """Tells three kinds of flowers apart by four measurements."""
 
-import torch
-from torch import nn
+import numpy as np
 
-torch.manual_seed(0)
-torch.set_num_threads(1)
+from stethoscope.engine import Activation, Dense, Sequential
+from stethoscope.engine.losses import SparseCategoricalCrossentropy
+from stethoscope.engine.optimizers import SGD
 
-centres = torch.tensor([[5.0, 3.4, 1.5, 0.2], [5.9, 2.8, 4.3, 1.3], [6.6, 3.0, 5.6, 2.0]])
-kinds = torch.randint(3, (600,))
-flowers = centres[kinds] + 0.35 * torch.randn(600, 4)
-flowers = (flowers - flowers.mean(0)) / flowers.std(0)
+rng = np.random.default_rng(0)
+centres = np.array([[5.0, 3.4, 1.5, 0.2], [5.9, 2.8, 4.3, 1.3], [6.6, 3.0, 5.6, 2.0]])
+kinds = rng.integers(0, 3, 600)
+flowers = centres[kinds] + 0.35 * rng.normal(size=(600, 4))
+flowers = (flowers - flowers.mean(axis=0)) / flowers.std(axis=0)
 
-
-class Classifier(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.hidden = nn.Linear(4, 32)
-        self.out = nn.Linear(32, 3)
-
-    def forward(self, x):
-        x = torch.relu(self.hidden(x))
-        return self.out(x)
-
-
-model = Classifier()
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-criterion = nn.CrossEntropyLoss()
-
-for epoch in range(10):
-    for batch in torch.randperm(600).split(32):
-        optimizer.zero_grad()
-        loss = criterion(model(flowers[batch]), kinds[batch])
-        loss.backward()
-        optimizer.step()
-    print(f"epoch {epoch}  loss {loss.item():.3f}")
+model = Sequential(seed=0)
+model.add(Dense(32))
+model.add(Activation("relu"))
+model.add(Dense(3))
+model.compile(
+    optimizer=SGD(learning_rate=0.1),
+    loss=SparseCategoricalCrossentropy(from_logits=True),
+    metrics=["accuracy"],
+)
+model.fit(flowers, kinds, batch_size=32, epochs=10, verbose=1)

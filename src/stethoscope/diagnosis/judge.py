@@ -14,9 +14,10 @@ from stethoscope.faults import all_faults
 from stethoscope.faults._base import Findings, Suspect
 from stethoscope.faults._measure import Measurements
 from stethoscope.program import Program
+from stethoscope.row import Row
 from stethoscope.rules import all_rules
 from stethoscope.rules._base import ProgramRule, Rule
-from stethoscope.trace import Row, read
+from stethoscope.trace import read
 from stethoscope.types import (
     Diagnosis,
     Phase,

@@ -114,7 +114,7 @@ def _loss(model: Trainable, loss: Loss, position: int, target: DataSpec | None) 
         output=node.path if node else None,
         target=target,
         prediction_shape=(batch, *node.shape) if node else None,
-        target_shape=(batch, *target.shape) if target and target.shape is not None else None,
+        target_shape=target.batch_shape if target else None,
         reduction="mean",
         weighted=weighted,
         class_axis=-1,

@@ -23,7 +23,8 @@ from stethoscope.vocabulary import ACTIVATIONS
 LEARNING_RATE = "learning_rate"
 CHUNK = 4096  # rows that are looked at together
 MAX_SCANS = 3  # per run: what is non-finite once stays so
-PROFILED = 40  # batches: twice as many as are needed to believe a range
+REVISE_AT = frozenset({1, 2, 5, 10, 20, 40})  # batches looked at: each revision is stored
+PROFILED = max(REVISE_AT)
 
 
 class Run:
@@ -123,7 +124,7 @@ class Run:
                 (*self._inputs, *self._targets), (*step.inputs, *step.targets), strict=True
             ):
                 profile.add(array)
-        if (batches + 1) & batches == 0 or batches + 1 == PROFILED:  # after 1, 2, 4, 8, ...
+        if batches + 1 in REVISE_AT:
             self._revise()
 
     def _revise(self) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
+from stethoscope.row import Row, RowKind
 from stethoscope.rules._series import Series
 from stethoscope.rules._updates import update_ratios
 from stethoscope.stats import POSITION, FloatArray
-from stethoscope.trace import Row, RowKind
 from stethoscope.types import Slot, Stage, Stat
 
 EARLY_PROBES = 8

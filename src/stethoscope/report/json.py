@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import stethoscope
+from stethoscope.codec import encode
 from stethoscope.report.words import paper_code
-from stethoscope.types import Change, Diagnosis, Fix, Place, Report, Symptom, encode
+from stethoscope.types import Change, Diagnosis, Fix, Place, Report, Symptom
 
 SCHEMA = 1
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from stethoscope.example import Example
 from stethoscope.program import Program
-from stethoscope.trace import Row
+from stethoscope.row import Row
 from stethoscope.types import (
     Evidence,
     Place,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from stethoscope.program import Program
+from stethoscope.row import Row
 from stethoscope.rules._base import Rule, at_moment, layer_place
-from stethoscope.trace import Row
 from stethoscope.types import Evidence, Slot, Stage, Stat, Symptom, SymptomClass
 
 

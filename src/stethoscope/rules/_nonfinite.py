@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from stethoscope.program import Program
+from stethoscope.row import Row
 from stethoscope.rules._base import Rule, at_moment, data_place, layer_place, loss_place
-from stethoscope.trace import Row
 from stethoscope.types import (
     Evidence,
     Phase,

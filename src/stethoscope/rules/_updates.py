@@ -7,8 +7,8 @@ from abc import abstractmethod
 from typing import Any, ClassVar
 
 from stethoscope.program import Program
+from stethoscope.row import Row
 from stethoscope.rules._base import Rule, at_moment, optimizer_place
-from stethoscope.trace import Row
 from stethoscope.types import Evidence, Slot, Stage, Stat, Symptom, SymptomClass
 
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from stethoscope.example import REGRESSOR, Example
+from stethoscope.row import Row
 from stethoscope.rules._base import StreakRule
-from stethoscope.trace import Row
 from stethoscope.types import Evidence, Slot, Stage, Stat, SymptomClass
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stethoscope.example import CLASSIFIER, Example
+from stethoscope.row import Row
 from stethoscope.rules._base import StreakRule
-from stethoscope.trace import Row
 from stethoscope.types import Evidence, Slot, Stage, Stat, SymptomClass
 from stethoscope.vocabulary import ACTIVATIONS
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from stethoscope.example import CLASSIFIER, Example
 from stethoscope.program import Program
+from stethoscope.row import Row, RowKind
 from stethoscope.rules._base import Rule, at_moment
 from stethoscope.rules._baseline import chance
 from stethoscope.rules._course import CHECK_EVERY, least_steps
 from stethoscope.rules._series import CLEAR, Series
-from stethoscope.trace import Row, RowKind
 from stethoscope.types import Evidence, Place, PlaceKind, Stage, Symptom, SymptomClass
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from stethoscope.example import CLASSIFIER, Example
 from stethoscope.program import Program
+from stethoscope.row import Row
 from stethoscope.rules._base import Rule, at_moment, layer_place
-from stethoscope.trace import Row
 from stethoscope.types import Evidence, Slot, Stage, Stat, Symptom, SymptomClass
 
 

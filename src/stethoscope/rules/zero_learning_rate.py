@@ -6,8 +6,8 @@ from typing import Any
 
 from stethoscope.example import CLASSIFIER, Example
 from stethoscope.program import Program
+from stethoscope.row import Row
 from stethoscope.rules._base import Rule, at_moment, optimizer_place
-from stethoscope.trace import Row
 from stethoscope.types import Evidence, Stage, Symptom, SymptomClass
 
 

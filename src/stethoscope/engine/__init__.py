@@ -4,6 +4,7 @@ from stethoscope.engine.layers.activation import Activation
 from stethoscope.engine.layers.advanced_activation import ELU, LeakyReLU, PReLU, ReLU, Softmax
 from stethoscope.engine.layers.bidirectional import Bidirectional
 from stethoscope.engine.layers.conv import Conv1D, Conv2D
+from stethoscope.engine.layers.conv_transpose import Conv1DTranspose, Conv2DTranspose
 from stethoscope.engine.layers.dense import Dense
 from stethoscope.engine.layers.dropout import (
     AlphaDropout,
@@ -69,7 +70,9 @@ __all__ = [
     "Bidirectional",
     "Concatenate",
     "Conv1D",
+    "Conv1DTranspose",
     "Conv2D",
+    "Conv2DTranspose",
     "Dense",
     "Dot",
     "Dropout",

@@ -19,7 +19,7 @@ from stethoscope.engine.layers._windows import Placed, blocks
 
 Array = npt.NDArray[Any]
 
-ROWS = 1 << 20  # elements of the rows made at once: 4 MiB in float32
+ROWS = 1 << 18  # elements of the rows made at once: 1 MiB in float32
 PRODUCT = 1 << 18  # elements of a product that is added to the gradient of the input
 
 

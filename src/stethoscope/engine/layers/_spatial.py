@@ -17,20 +17,27 @@ Padding = str | int | Sequence[int | Sequence[int]]
 FORMATS = ("channels_last", "channels_first")
 
 
-def sizes(value: int | Sequence[int], rank: int, argument: str) -> tuple[int, ...]:
-    """One positive integer for each length.
+def sizes(
+    value: int | Sequence[int], rank: int, argument: str, *, least: int = 1
+) -> tuple[int, ...]:
+    """One integer for each length.
+
+    Args:
+        value: One number for all, or one for each.
+        rank: How many lengths there are.
+        argument: What the value is, for the message.
+        least: The smallest that is allowed.
 
     Raises:
-        ValueError: There are too few or too many, or one is not positive.
+        ValueError: There are too few or too many, or one is below `least`.
 
     >>> sizes(2, 2, "strides")
     (2, 2)
     """
     found = (value,) * rank if isinstance(value, int) else tuple(value)
-    if len(found) != rank or min(found) < 1:
-        raise ValueError(
-            f"{argument} must be a positive integer, or {rank} of them; got {value!r}."
-        )
+    if len(found) != rank or min(found) < least:
+        kind = "a positive" if least == 1 else "a non-negative"
+        raise ValueError(f"{argument} must be {kind} integer, or {rank} of them; got {value!r}.")
     return found
 
 

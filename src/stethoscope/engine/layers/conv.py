@@ -142,7 +142,8 @@ class _Convolution(Layer, abc.ABC):
         kernel, placed, groups = weights["kernel"], saved.placed, self.groups
         found = {"kernel": kernel_gradient(saved.wide, arrived, placed, kernel.shape, groups)}
         if self.use_bias:
-            found["bias"] = arrived.reshape(-1, self.filters).sum(axis=0)
+            rows = arrived.reshape(-1, self.filters)
+            found["bias"] = np.ones(len(rows), rows.dtype) @ rows  # a faster, more exact sum
         back = input_gradient(arrived, kernel, placed, saved.lengths, groups)
         return [as_given(back, self.data_format)], found
 

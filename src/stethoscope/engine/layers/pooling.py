@@ -137,9 +137,9 @@ class _MaxPooling(_Pooling):
             hit &= free
             free ^= hit
             if apart:
-                np.multiply(gradient, hit, out=wide[corner])
+                _select(gradient, hit, wide[corner])
             else:
-                wide[corner] += gradient * hit
+                wide[corner] += _select(gradient, hit)
 
 
 class _AveragePooling(_Pooling):
@@ -232,6 +232,17 @@ class AveragePooling2D(_AveragePooling):
     """
 
     rank = 2
+
+
+def _select(values: Array, hit: Array, out: Array | None = None) -> Array:
+    """The values that are hit, elsewhere 0, also where a value is infinite or NaN.
+
+    The bits are multiplied as integers: four times as fast as a selection.
+    """
+    bits = np.dtype(f"i{values.itemsize}")
+    target = None if out is None else out.view(bits)
+    chosen: Array = np.multiply(values.view(bits), hit, out=target).view(values.dtype)
+    return chosen
 
 
 def _total(wide: Array, placed: Placed) -> Array:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from stethoscope.data import DataProfile
+from stethoscope.program import ColumnFacts
 
 TAME = st.floats(-1e3, 1e3, width=32)
 
@@ -33,6 +34,41 @@ def test_batches_give_the_facts_of_the_whole(values):
     assert (found.rows_seen, found.batches_seen) == (len(values), 2)
     np.testing.assert_allclose([c.max for c in found.columns], whole.max(0))
     np.testing.assert_allclose([c.mean for c in found.columns], whole.mean(0), atol=1e-6)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6, 1e8, 1.7e9])
+def test_spread_survives_a_large_offset(offset):
+    values = offset + np.random.default_rng(0).normal(size=(3200, 2))
+    found = profile(*np.split(values, 50))
+    assert found.std == pytest.approx(values.std(), rel=1e-6)
+    assert [c.std for c in found.columns] == pytest.approx(list(values.std(axis=0)), rel=1e-6)
+    assert found.best_constant.squared == pytest.approx(values.var(axis=0).mean(), rel=1e-6)
+
+
+def test_batch_without_a_known_value_in_a_column_leaves_its_facts_alone():
+    found = profile([[100.0, 1.0], [120.0, 2.0]], [[np.nan, 1.0], [np.nan, 2.0]])
+    assert found.columns[0] == ColumnFacts(100.0, 120.0, 110.0, 10.0)
+    never = profile([[np.nan, 1.0]], [[np.nan, 2.0]])
+    assert np.isnan(never.columns[0].mean)
+    assert never == profile([[np.nan, 1.0]], [[np.nan, 2.0]])
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 5, 4), (70, 70)], ids=str)
+def test_best_constant_is_that_of_each_position(shape):
+    rng = np.random.default_rng(0)
+    values = rng.uniform(size=shape) * rng.uniform(size=(1200, *shape))
+    found = profile(*np.split(values, 12)).best_constant
+    few = np.prod(shape) == 4900  # a share of the positions speaks for all of them
+    assert found.squared == pytest.approx(values.var(axis=0).mean(), rel=0.05 if few else 1e-9)
+    exact = np.abs(values - np.median(values, axis=0)).mean()
+    assert found.absolute == pytest.approx(exact, rel=0.05 if few else 1e-3)
+    p = values.mean(axis=0)
+    exact = -(p * np.log(p) + (1 - p) * np.log(1 - p)).mean()
+    assert found.binary == pytest.approx(exact, rel=0.05 if few else 1e-9)
+
+
+def test_samples_that_differ_in_shape_have_no_best_constant():
+    assert profile(np.ones((4, 3)), np.ones((4, 5))).best_constant is None
 
 
 def test_class_counts_of_ids():

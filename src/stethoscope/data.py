@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from stethoscope.moments import BestConstant, Moments
 from stethoscope.program import ColumnFacts, DataSpec
 from stethoscope.types import SourceRef
 
@@ -38,15 +40,15 @@ class DataProfile:
         self._name = name
         self._shuffled = shuffled
         self._rows = self._batches = 0
-        self._count = self._nonfinite = 0
-        self._sum = self._squares = 0.0
-        self._low, self._high = np.inf, -np.inf
+        self._nonfinite = 0
+        self._all: Moments | None = None
+        self._best_constant = BestConstant()
         self._integer = True
         self._sums_to_one: bool | None = None
         self._one_hot: bool | None = None
         self._distinct: set[float] | None = set()
         self._counts: dict[float, int] = {}
-        self._columns: list[npt.NDArray[np.float64]] | None = None
+        self._columns: Moments | None = None
         self._shape: tuple[int, ...] | None = None
         self._batch_shape: tuple[int, ...] | None = None
         self._dtype: str | None = None
@@ -82,11 +84,9 @@ class DataProfile:
         known = values if finite.all() else values[finite]
         if known.size == 0:
             return
-        self._count += known.size
-        self._sum += float(known.sum())
-        self._squares += float(np.square(known).sum())
-        self._low = min(self._low, float(known.min()))
-        self._high = max(self._high, float(known.max()))
+        now = Moments.of(known.reshape(-1, 1))
+        self._all = now if self._all is None else self._all.merge(now)
+        self._best_constant.add(values)
         self._integer = self._integer and bool(np.all(known == np.floor(known)))
         self._rows_facts(values)
         self._distinct_facts(known)
@@ -105,23 +105,24 @@ class DataProfile:
             shuffled=self._shuffled,
             source=self._source,
         )
-        if self._count == 0:
+        if self._all is None:
             return dataclasses.replace(spec, nonfinite_share=1.0 if self._nonfinite else 0.0)
-        mean = self._sum / self._count
+        count, low, high = (float(v[0]) for v in (self._all.count, self._all.low, self._all.high))
         return dataclasses.replace(
             spec,
-            min=self._low,
-            max=self._high,
-            mean=mean,
-            std=float(np.sqrt(max(self._squares / self._count - mean * mean, 0.0))),
-            nonfinite_share=self._nonfinite / (self._count + self._nonfinite),
+            min=low,
+            max=high,
+            mean=float(self._all.mean[0]),
+            std=float(self._all.std[0]),
+            nonfinite_share=self._nonfinite / (count + self._nonfinite),
             integer_valued=self._integer,
             distinct=None if self._distinct is None else len(self._distinct),
             class_counts=tuple(sorted(self._counts.items())) if self._has_classes else (),
             rows_sum_to_one=self._sums_to_one,
             one_hot=self._one_hot,
-            constant=self._low == self._high,
+            constant=low == high,
             columns=self._column_specs(),
+            best_constant=self._best_constant.errors(),
         )
 
     @property
@@ -165,25 +166,18 @@ class DataProfile:
             values = values[:, None]
         if values.ndim != 2 or values.shape[1] > MAX_COLUMNS:
             return
-        known = np.where(np.isfinite(values), values, np.nan)
-        empty = np.isnan(known).all(axis=0)
-        known[:, empty] = 0.0
-        now = [np.nanmin(known, 0), np.nanmax(known, 0), np.nansum(known, 0)]
-        now += [np.nansum(np.square(known), 0), np.sum(~np.isnan(known), 0).astype(float)]
-        before = self._columns
-        if before is None or len(before[0]) != values.shape[1]:
-            self._columns = now
-            return
-        merged = [np.minimum(before[0], now[0]), np.maximum(before[1], now[1])]
-        self._columns = merged + [a + b for a, b in zip(before[2:], now[2:], strict=True)]
+        now, before = Moments.of(values), self._columns
+        alike = before is not None and len(before.count) == values.shape[1]
+        self._columns = before.merge(now) if before is not None and alike else now
 
     def _column_specs(self) -> tuple[ColumnFacts, ...]:
+        """Facts of each column; NaN for the range and mean of one without a known value."""
         if self._columns is None:
             return ()
-        low, high, total, squares, count = self._columns
-        mean = total / np.maximum(count, 1)
-        std = np.sqrt(np.maximum(squares / np.maximum(count, 1) - mean**2, 0))
+        found, known = self._columns, self._columns.count > 0
+        unknown = ColumnFacts(math.nan, math.nan, math.nan, 0.0)  # one NaN, which equals itself
+        rows = zip(found.low, found.high, found.mean, found.std, known, strict=True)
         return tuple(
-            ColumnFacts(float(a), float(b), float(m), float(s))
-            for a, b, m, s in zip(low, high, mean, std, strict=True)
+            ColumnFacts(float(a), float(b), float(m), float(s)) if seen else unknown
+            for a, b, m, s, seen in rows
         )

@@ -50,7 +50,7 @@ class UnscaledInput(ProgramRule):
             if size is None or size == 0:
                 continue
             place = data_place(program, "input", index)
-            sizes = sorted(math.hypot(c.mean, c.std) for c in data.columns if c.max != c.min)
+            sizes = sorted(math.hypot(c.mean, c.std) for c in data.columns if c.std > 0)
             middle = sizes[len(sizes) // 2] if sizes else size
             if size > self.large:
                 evidence = [

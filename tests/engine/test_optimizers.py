@@ -1,5 +1,6 @@
 """Every optimizer and schedule against Keras on JAX, step by step."""
 
+import copy
 import os
 
 import numpy as np
@@ -210,6 +211,43 @@ def test_a_restored_optimizer_goes_on(kind):
     _, found = trajectory(resumed, 5, weights)
     for name in expected:
         np.testing.assert_array_equal(found[name], expected[name])
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam"])
+def test_a_copy_goes_on_by_itself(kind):
+    settings = {"momentum": 0.9} if kind == "SGD" else {}
+    whole = getattr(optimizers, kind)(**settings)
+    _, weights = trajectory(whole, 3)
+    other = copy.deepcopy(whole)
+    _, expected = trajectory(whole, 3, weights)
+    _, found = trajectory(other, 3, weights)
+    for name in expected:
+        np.testing.assert_array_equal(found[name], expected[name])
+        for slot, array in whole.state[name].items():
+            np.testing.assert_array_equal(other.state[name][slot], array)
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "Lion"])
+def test_large_weights_move_as_small_ones(kind, monkeypatch):
+    _, together = trajectory(getattr(optimizers, kind)(weight_decay=0.01))
+    monkeypatch.setattr(optimizers._base, "LARGE", 4)
+    _, apart = trajectory(getattr(optimizers, kind)(weight_decay=0.01))
+    for name, weight in together.items():
+        np.testing.assert_array_equal(apart[name], weight)
+
+
+def test_weights_that_somebody_replaced():
+    """The optimizer moves the weights that it is given, not those that it gave last."""
+    optimizer = optimizers.SGD(1.0)
+    gradients = {"a": np.ones(2), "b": np.ones((1, 2))}
+    weights = optimizer.update({"a": np.zeros(2), "b": np.zeros((1, 2))}, gradients)
+    weights["b"] = np.full((1, 2), 7.0)
+    weights = optimizer.update(weights, gradients)
+    assert weights["a"].tolist() == [-2.0, -2.0]
+    assert weights["b"].tolist() == [[6.0, 6.0]]
+    assert optimizer.update({"b": np.zeros((1, 2))}, {"b": gradients["b"]})["b"].tolist() == [
+        [-1.0, -1.0]
+    ]
 
 
 def test_a_state_of_another_optimizer():

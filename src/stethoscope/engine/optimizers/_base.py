@@ -28,6 +28,10 @@ ABSENT = {
 }
 
 
+LARGE = 1 << 15
+"""Elements from which a weight is moved alone: then the copy costs more than the calls it saves."""
+
+
 class Settings(TypedDict, total=False):
     """Arguments that every optimizer takes.
 
@@ -48,6 +52,39 @@ class Settings(TypedDict, total=False):
     gradient_accumulation_steps: int | None
 
 
+class _Flat:
+    """Weights one after the other in one vector: a small network is then moved in a few calls.
+
+    Attributes:
+        names: Of the weights.
+        whole: Their values after the last update.
+        parts: Views of these by name, in the weights' shapes.
+        state: Slot's name to a vector.
+    """
+
+    def __init__(self, names: list[str], weights: list[Array]) -> None:
+        self.names = names
+        self.shapes = [weight.shape for weight in weights]
+        ends = np.cumsum([weight.size for weight in weights]).tolist()
+        self.bounds = list(zip([0, *ends[:-1]], ends, strict=True))
+        self.whole = joined(weights)
+        self.parts: dict[str, Array] = {}
+        self.state: State = {}
+
+    def split(self, vector: Array) -> dict[str, Array]:
+        """Views of a vector by name."""
+        return {
+            name: vector[start:end].reshape(shape)
+            for name, shape, (start, end) in zip(self.names, self.shapes, self.bounds, strict=True)
+        }
+
+    def values(self, weights: Mapping[str, Array]) -> Array:
+        """All weights in one vector; that of the last update if nobody has replaced one since."""
+        if self.parts and all(weights[name] is part for name, part in self.parts.items()):
+            return self.whole
+        return joined([weights[name] for name in self.names])
+
+
 class Optimizer(abc.ABC):
     """Moves weights by their gradients.
 
@@ -58,8 +95,8 @@ class Optimizer(abc.ABC):
     Attributes:
         name: Canonical lower-case name.
         step: How many updates were made.
-        state: Weight's name to the arrays kept for it, under Keras's names ("momentum", ...);
-            changed in place, so copy what is to be kept. `restore` sets it.
+        state: Weight's name to the arrays kept for it, under Keras's names ("momentum", ...).
+            To be read: they change in place, so copy what is to be kept. `restore` sets it.
         source: The call that constructed it.
 
     Raises:
@@ -88,9 +125,15 @@ class Optimizer(abc.ABC):
             )
         self.step = 0
         self.state: dict[str, State] = {}
+        self._names: list[str] = []
+        self._flats: list[_Flat] | None = None
         self.source: SourceRef | None = locate.here(sys._getframe(1))
         self._undecayed: frozenset[str] = frozenset()
         self._undecayed_names: re.Pattern[str] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy lays its arrays out anew: views would be copied apart from their vectors."""
+        return {**vars(self), "_flats": None}
 
     @property
     def rate(self) -> float:
@@ -128,7 +171,7 @@ class Optimizer(abc.ABC):
                     f"{type(self).__name__} keeps {sorted(fresh)} for a weight; got "
                     f"{sorted(arrays)} for {name!r}."
                 )
-        self.step = step
+        self.step, self._flats = step, None
         self.state = {
             name: {slot: np.array(value) for slot, value in arrays.items()}
             for name, arrays in state.items()
@@ -143,17 +186,21 @@ class Optimizer(abc.ABC):
             weights: By name; the arrays are left as they are.
             gradients: Of the weights that move; likewise.
         """
-        rate, new, factors = self.rate, {}, None
-        for name, gradient in self._clipped(gradients).items():
-            weight = weights[name]
-            state = self.state.get(name)
-            if state is None:
-                state = self.state[name] = self.start(weight)
-            if factors is None:  # the weights of a network have one dtype
-                factors = self.factors(rate, weight.dtype)
-            if self.weight_decay and self._decays(name):
-                weight = weight - weight * (self.weight_decay * rate)
-            new[name] = weight + self.move(gradient, state, factors)
+        rate, new = self.rate, dict[str, Array]()
+        if gradients:
+            if self._flats is None or self._names != list(gradients):
+                self._lay_out(weights, list(gradients))
+            clipped, factors = self._clipped(gradients), None
+            for flat in self._flats or ():
+                values = flat.values(weights)
+                if factors is None:  # the weights of a network have one dtype
+                    factors = self.factors(rate, values.dtype)
+                if self.weight_decay:
+                    values = self._decayed(values, flat, self.weight_decay * rate)
+                step = self.move(joined([clipped[n] for n in flat.names]), flat.state, factors)
+                flat.whole = values + step
+                flat.parts = flat.split(flat.whole)
+                new |= flat.parts
         self.step += 1
         return new
 
@@ -171,7 +218,33 @@ class Optimizer(abc.ABC):
 
     @abc.abstractmethod
     def move(self, gradient: Array, state: State, factors: tuple[float, ...]) -> Array:
-        """What is added to a weight; the arrays of `state` are changed in place."""
+        """What is added to the weights; the arrays of `state` are changed in place.
+
+        It works element by element: it is called once for all weights, one after the other.
+        """
+
+    def _lay_out(self, weights: Mapping[str, Array], names: list[str]) -> None:
+        """Lays the weights and their states out as vectors; `state` becomes views of these."""
+        small = [name for name in names if weights[name].size < LARGE]
+        groups = [[name] for name in names if weights[name].size >= LARGE]
+        self._names, self._flats = names, []
+        for group in [*groups, small] if small else groups:
+            flat = _Flat(group, [weights[name] for name in group])
+            kept = [self.state.get(name) or self.start(weights[name]) for name in group]
+            flat.state = {slot: joined([state[slot] for state in kept]).copy() for slot in kept[0]}
+            views = {slot: flat.split(vector) for slot, vector in flat.state.items()}
+            for name in group:
+                self.state[name] = {slot: views[slot][name] for slot in views}
+            self._flats.append(flat)
+
+    def _decayed(self, values: Array, flat: _Flat, share: float) -> Array:
+        if not self._undecayed and self._undecayed_names is None:
+            return values - values * share
+        values = values.copy()
+        for name, part in flat.split(values).items():
+            if self._decays(name):
+                part -= part * share
+        return values
 
     def _decays(self, name: str) -> bool:
         if name in self._undecayed:
@@ -201,6 +274,13 @@ class Optimizer(abc.ABC):
 
 def _squares(gradient: Array) -> float:
     return float(np.vdot(gradient, gradient))
+
+
+def joined(arrays: list[Array]) -> Array:
+    """The elements of all arrays in one vector; of a single one, a view."""
+    if len(arrays) == 1:
+        return arrays[0].reshape(-1)
+    return np.concatenate([array.ravel() for array in arrays])
 
 
 def power(base: float, exponent: int, dtype: np.dtype[Any]) -> float:

@@ -6,6 +6,7 @@ from stethoscope.engine.layers.bidirectional import Bidirectional
 from stethoscope.engine.layers.conv import Conv1D, Conv2D
 from stethoscope.engine.layers.conv_transpose import Conv1DTranspose, Conv2DTranspose
 from stethoscope.engine.layers.dense import Dense
+from stethoscope.engine.layers.depthwise import DepthwiseConv1D, DepthwiseConv2D
 from stethoscope.engine.layers.dropout import (
     AlphaDropout,
     Dropout,
@@ -74,6 +75,8 @@ __all__ = [
     "Conv2D",
     "Conv2DTranspose",
     "Dense",
+    "DepthwiseConv1D",
+    "DepthwiseConv2D",
     "Dot",
     "Dropout",
     "Embedding",

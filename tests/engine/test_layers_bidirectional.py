@@ -14,21 +14,21 @@ MODES = ["concat", "sum", "mul", "ave"]
 @pytest.mark.parametrize("sequences", [False, True], ids=["last", "sequences"])
 @pytest.mark.parametrize("mode", MODES)
 def test_merge_modes(mode, sequences):
-    ours = SimpleRNN(3, return_sequences=sequences)
-    theirs = keras.layers.SimpleRNN(3, return_sequences=sequences, unroll=True)
-    check_layer(Bidirectional(ours, mode), (4, 2))
-    check_against_keras(Bidirectional(ours, mode), keras.layers.Bidirectional(theirs, mode), (4, 2))
+    ours = SimpleRNN(5, return_sequences=sequences)
+    theirs = keras.layers.SimpleRNN(5, return_sequences=sequences, unroll=True)
+    check_layer(Bidirectional(ours, mode), (4, 3))
+    check_against_keras(Bidirectional(ours, mode), keras.layers.Bidirectional(theirs, mode), (4, 3))
 
 
 @pytest.mark.parametrize("kind", [LSTM, GRU], ids=["LSTM", "GRU"])
 def test_layers(kind):
-    theirs = getattr(keras.layers, kind.__name__)(3, unroll=True)
-    check_against_keras(Bidirectional(kind(3)), keras.layers.Bidirectional(theirs), (4, 2))
+    theirs = getattr(keras.layers, kind.__name__)(5, unroll=True)
+    check_against_keras(Bidirectional(kind(5)), keras.layers.Bidirectional(theirs), (4, 3))
 
 
 def test_a_backward_layer_of_its_own():
     layer = Bidirectional(LSTM(3), backward_layer=LSTM(3, go_backwards=True, use_bias=False))
-    check_layer(layer, (4, 2))
+    check_layer(layer, (4, 3))
 
 
 def test_penalties_are_of_both_directions():

@@ -49,7 +49,7 @@ MAY_IMPORT = {
     "diagnosis": DIAGNOSIS,
     "monitor": MONITOR,
     "torch": ADAPTER,
-    "keras": ADAPTER | {"torch"},  # the torch backend shares the fast statistics
+    "keras": ADAPTER | {"torch", "engine"},  # the torch backend shares the fast statistics
     "engine": ADAPTER,
     "report": TYPES | {"codec", "rules", "faults", "__init__"},
     "demo": {"config", "engine"},

@@ -83,6 +83,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--probe-every", metavar="K", help="full statistics every K-th step after the start"
     )
+    run.add_argument(
+        "--engine", metavar="E", help="numpy: train Keras fits in the engine, every stage in view"
+    )
     check = add("check", "judge a trace again")
     check.add_argument("trace", nargs="*", help="default: the newest one")
     _add_settings(check)

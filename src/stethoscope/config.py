@@ -32,6 +32,8 @@ class Config:
             where they are dear.
         select: Rule codes or prefixes to run; empty means all.
         ignore: Rule codes or prefixes not to run.
+        engine: What trains the fits of a Keras script under `run`: "native", its own backend, or
+            "numpy", the translation of the model.
         trace_dir: Folder of the traces.
         verbose: Also show notes and why rules were skipped.
         quiet: Print nothing but errors.
@@ -43,6 +45,7 @@ class Config:
     probe_every: int | None = None
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    engine: Literal["native", "numpy"] = "native"
     trace_dir: str = ".stethoscope"
     verbose: bool = False
     quiet: bool = False

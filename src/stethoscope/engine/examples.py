@@ -120,8 +120,9 @@ def _start(model: Sequential, example: Example) -> None:
 
 
 def _optimizer(example: Example) -> Optimizer:
-    kind = {"sgd": SGD, "adam": Adam}[example.optimizer]
-    return kind(learning_rate=example.learning_rate)
+    if example.optimizer == "adam":
+        return Adam(learning_rate=example.learning_rate)
+    return SGD(learning_rate=example.learning_rate)
 
 
 def _loss(example: Example) -> Loss:
@@ -136,6 +137,8 @@ def _loss(example: Example) -> Loss:
 
 class BroadcastSquaredError(MeanSquaredError):
     """mean((prediction - target)^2) as NumPy and PyTorch broadcast it, without Keras's care."""
+
+    aligns = False
 
     def __call__(
         self, target: Array, prediction: Array, weight: Array | None = None

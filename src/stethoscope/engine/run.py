@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from stethoscope.agreement import CORRELATION, correlation
 from stethoscope.array_stats import Tensor, describe_many
 from stethoscope.data import DataProfile
 from stethoscope.engine.describe import program
-from stethoscope.engine.layers._base import Array
+from stethoscope.engine.layers._base import Array, Shape
+from stethoscope.engine.losses._base import same_rank
 from stethoscope.engine.training import Step, Trainable
 from stethoscope.monitor import Monitor, Session
 from stethoscope.nonfinite import bad_rows, first_nonfinite
@@ -74,6 +76,7 @@ class Run:
         seen = observations(self.model, step)
         if probed:
             self._profile(step)
+            self._correlate(step)
             for slot, vector in seen:
                 if not slot.stage.is_scalar:
                     recorder.observe(slot, vector)
@@ -86,6 +89,14 @@ class Run:
             rows = bad_rows(_samples(self.model, step, slot))
             where = {"stage": slot.stage, "layer": slot.layer, "param": slot.param}
             recorder.event("nonfinite", **where, rows=rows, what=what, step=step.number)
+
+    def _correlate(self, step: Step) -> None:
+        """Whether the predictions of a model with one output go with its targets."""
+        outputs = self.model.network.outputs
+        if len(outputs) == len(step.targets) == 1:
+            value = correlation(step.done.values[outputs[0]], step.targets[0])
+            if value is not None:
+                self.monitor.recorder.scalar(Stage.LOSS, value, param=CORRELATION)
 
     def held_out(self, figures: Mapping[str, float], epoch: int) -> None:
         """Records an epoch's figures on data that is not trained on."""
@@ -135,15 +146,17 @@ class Run:
     def _program(self) -> Program:
         found = program(self.model, self._specs(self._inputs), self._specs(self._targets))
         predictions = [profile.spec() for profile in self._predictions]
-        losses = tuple(
-            dataclasses.replace(
-                loss,
-                prediction=seen,
-                prediction_shape=seen.batch_shape or loss.prediction_shape,
+        losses = []
+        for loss, one, seen in zip(self.model.losses, found.losses, predictions, strict=True):
+            target, shape = one.target_shape, seen.batch_shape or one.prediction_shape
+            if loss.aligns and target is not None and shape is not None:
+                target, shape = aligned(target, shape)
+            losses.append(
+                dataclasses.replace(
+                    one, prediction=seen, target_shape=target, prediction_shape=shape
+                )
             )
-            for loss, seen in zip(found.losses, predictions, strict=True)
-        )
-        return dataclasses.replace(found, losses=losses)
+        return dataclasses.replace(found, losses=tuple(losses))
 
     def _specs(self, profiles: Sequence[DataProfile]) -> list[DataSpec]:
         specs, size = [profile.spec(complete=self._whole) for profile in profiles], 0
@@ -186,6 +199,17 @@ def observations(model: Trainable, step: Step) -> list[tuple[Slot, FloatArray]]:
         seen.append((Slot(layer, param, Stage.UPDATE), Tensor(network.weights[name] - old)))
     slots, tensors = zip(*seen, strict=True)
     return list(zip(slots, describe_many(tensors), strict=True))
+
+
+def aligned(target: Shape, prediction: Shape) -> tuple[Shape, Shape]:
+    """The shapes that a loss compares, after it has made the ranks equal.
+
+    >>> aligned((32,), (32, 1))
+    ((32, 1), (32, 1))
+    """
+    zero = np.zeros(())
+    pair = same_rank(np.broadcast_to(zero, target), np.broadcast_to(zero, prediction))
+    return pair[0].shape, pair[1].shape
 
 
 @functools.cache

@@ -5,8 +5,8 @@ from __future__ import annotations
 import abc
 import dataclasses
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -59,6 +59,19 @@ class Step:
     before: Mapping[str, Array]
 
 
+class Batch(NamedTuple):
+    """What one step is made on: arrays with the samples first.
+
+    Attributes:
+        inputs, targets: One array for each input and output of the model.
+        weight: One factor for each sample, or None.
+    """
+
+    inputs: list[Array]
+    targets: list[Array]
+    weight: Array | None = None
+
+
 class Listener(Protocol):
     """Is shown the training of a model."""
 
@@ -95,6 +108,7 @@ class Trainable(abc.ABC):
         listeners: Are shown the training as it runs.
         steps: How many steps were made.
         stopped: A listener asked to stop: `fit` returns after the step.
+        watched: False hides the training from all listeners.
         weighted: The samples of the running `fit` have weights.
         plan: How the running `fit` is to go.
         compile_source: The `compile` call.
@@ -104,6 +118,7 @@ class Trainable(abc.ABC):
         self.listeners: list[Listener] = []
         self.steps = 0
         self.stopped = False
+        self.watched = True
         self.weighted = False
         self.plan = FitSpec()
         self.compile_source: SourceRef | None = None
@@ -183,9 +198,8 @@ class Trainable(abc.ABC):
         """
         inputs, targets = self._arrays(x), self._targets(y)
         weight = None if sample_weight is None else np.asarray(sample_weight, self.network.dtype)
-        count, history = len(inputs[0]), History()
-        self.weighted = weight is not None
-        self.plan = FitSpec(
+        count = len(inputs[0])
+        plan = FitSpec(
             epochs=epochs,
             batch_size=batch_size,
             steps_per_epoch=-(-count // batch_size),
@@ -193,29 +207,56 @@ class Trainable(abc.ABC):
             validation=validation_data is not None,
             source=locate.here(sys._getframe(1)),
         )
-        for listener in (*self.listeners, *everywhere):
-            listener.begin(self, inputs, targets)
-        for epoch in range(epochs):
+
+        def batches() -> Iterator[Batch]:
             order = self.network.rng.permutation(count) if shuffle else np.arange(count)
+            for rows in _batches(order, batch_size):
+                part = None if weight is None else weight[rows]
+                yield Batch([a[rows] for a in inputs], [a[rows] for a in targets], part)
+
+        def held_out() -> dict[str, float]:
+            if validation_data is None:
+                return {}
+            return self.evaluate(*validation_data, batch_size=batch_size)
+
+        self.weighted = weight is not None
+        return self.fit_batches(
+            batches, plan, data=(inputs, targets), held_out=held_out, verbose=verbose
+        )
+
+    def fit_batches(
+        self,
+        batches: Callable[[], Iterable[Batch]],
+        plan: FitSpec,
+        *,
+        data: tuple[Sequence[Array], Sequence[Array]] | None = None,
+        held_out: Callable[[], dict[str, float]] = dict,
+        verbose: int = 0,
+    ) -> History:
+        """Trains on batches that somebody else draws.
+
+        Args:
+            batches: Gives the batches of one epoch.
+            plan: How often, and what the listeners are told.
+            data: All inputs and all targets, for the listeners; None when unknown.
+            held_out: Gives the figures on held-out data after an epoch.
+            verbose: 0 prints nothing, 1 a line an epoch.
+        """
+        self.plan, epochs, history = plan, plan.epochs or 1, History()
+        if data is not None:
+            for listener in self._listening():
+                listener.begin(self, *data)
+        for epoch in range(epochs):
             running = Running(self.metrics)
-            for batch, rows in enumerate(_batches(order, batch_size)):
-                step = self._train(
-                    [a[rows] for a in inputs],
-                    [a[rows] for a in targets],
-                    None if weight is None else weight[rows],
-                    epoch,
-                    batch,
-                )
-                running.add(step.loss, step.totals, len(rows))
+            for number, batch in enumerate(batches()):
+                step = self._train(batch, epoch, number)
+                running.add(step.loss, step.totals, len(batch.inputs[0]))
                 if self.stopped:
                     return history
-            figures = running.figures()
-            held_out: dict[str, float] = {}
-            if validation_data is not None:
-                held_out = self.evaluate(*validation_data, batch_size=batch_size)
-                figures |= {f"val_{name}": value for name, value in held_out.items()}
-            for listener in (*self.listeners, *everywhere):
-                listener.epoch(self, epoch, held_out)
+            figures, validation = running.figures(), held_out()
+            for listener in self._listening():
+                listener.epoch(self, epoch, validation)
+            figures |= {f"val_{name}": value for name, value in validation.items()}
             history.add(figures)
             if verbose:
                 line = " - ".join(f"{name}: {value:.4f}" for name, value in figures.items())
@@ -228,18 +269,12 @@ class Trainable(abc.ABC):
         Raises:
             RuntimeError: The model is not compiled.
         """
-        return self._train(self._arrays(x), self._targets(y), sample_weight, 0, self.steps)
+        return self._train(Batch(self._arrays(x), self._targets(y), sample_weight), 0, self.steps)
 
     @np.errstate(all="ignore")  # what overflows is seen by the listeners, not by a warning
-    def _train(
-        self,
-        inputs: list[Array],
-        targets: list[Array],
-        sample_weight: Array | None,
-        epoch: int,
-        batch: int,
-    ) -> Step:
+    def _train(self, batch: Batch, epoch: int, number: int) -> Step:
         optimizer, network = self._optimizer(), self.network
+        inputs, targets, sample_weight = batch
         done = network.forward(inputs, training=True)
         predictions = [done.values[i] for i in network.outputs]
         total, values, flowing = 0.0, [], []
@@ -260,7 +295,7 @@ class Trainable(abc.ABC):
         step = Step(
             number=self.steps,
             epoch=epoch,
-            batch=batch,
+            batch=number,
             inputs=inputs,
             targets=targets,
             done=done,
@@ -273,7 +308,7 @@ class Trainable(abc.ABC):
             before=before,
         )
         self.steps += 1
-        for listener in (*self.listeners, *everywhere):
+        for listener in self._listening():
             self.stopped |= listener.step(self, step)
         return step
 
@@ -306,6 +341,9 @@ class Trainable(abc.ABC):
                 part.append(done.values[position])
         whole = [np.concatenate(part) for part in parts]
         return whole[0] if len(whole) == 1 else whole
+
+    def _listening(self) -> list[Listener]:
+        return [*self.listeners, *everywhere] if self.watched else []
 
     def _optimizer(self) -> Optimizer:
         if self.optimizer is None:

@@ -29,6 +29,10 @@ def install(session: Session) -> Callable[[], None]:
     """
     if session.config.disable:
         return lambda: None
+    if session.config.engine == "numpy":
+        from stethoscope.keras import engine_fits
+
+        return engine_fits.install(session)
     recorded = Recorded()
     fits = Fits(session, recorded.lines, recorded.compiled, continues=True)
     script = _Script(session, fits)

@@ -35,6 +35,7 @@ class Loss(abc.ABC):
         name: A name of `vocabulary.LOSSES`.
         aliases: Further short names that `get` knows.
         exact: The target must have the prediction's shape; otherwise the two are broadcast.
+        aligns: Ranks that differ by an axis of size 1 are made equal, as Keras does.
         axis: Of the prediction, which the values do not have.
         source: The call that constructed it.
 
@@ -45,6 +46,7 @@ class Loss(abc.ABC):
     name: str
     aliases: ClassVar[tuple[str, ...]] = ()
     exact: ClassVar[bool] = False
+    aligns: ClassVar[bool] = True
     axis: int = -1
 
     def __init__(self, reduction: str = "sum_over_batch_size") -> None:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from stethoscope.engine.model import Model
+from stethoscope.engine.translate.from_keras import KerasReader
 from stethoscope.engine.translate.settings import TranslationError
 from stethoscope.types import SourceRef
 
-__all__ = ["TranslationError", "translate"]
+__all__ = ["KerasReader", "TranslationError", "translate"]
 
 
 def translate(
@@ -26,6 +27,4 @@ def translate(
         TranslationError: A layer, loss, optimizer or setting that the engine does not have; the
             message names it and, where it is known, its line.
     """
-    from stethoscope.engine.translate.from_keras import KerasReader
-
     return KerasReader(model, sources or {}, dtype).read()

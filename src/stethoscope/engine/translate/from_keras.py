@@ -52,6 +52,38 @@ class KerasReader:
             self._compile(found)
         return found
 
+    def give_back(self, found: engine.Model) -> None:
+        """Writes the weights and the optimizer's state of an engine model into the original."""
+        for layer, original in self._originals.items():
+            held = _variables(original)
+            for name, value in found.network.weights_of(layer).items():
+                held[name].assign(value)
+        optimizer = self.model.optimizer
+        if found.optimizer is None or optimizer is None:
+            return
+        if not optimizer.built:
+            optimizer.build(self.model.trainable_variables)
+        held = _variables(optimizer)
+        held["iteration"].assign(found.optimizer.step)
+        for name, slots in self._slots(found).items():
+            for slot, full in slots.items():
+                if full in held:
+                    held[full].assign(found.optimizer.state[name][slot])
+
+    def _slots(self, found: engine.Model) -> dict[str, dict[str, str]]:
+        """Engine weight -> state of its optimizer -> name of the Keras variable that holds it."""
+        slots: dict[str, dict[str, str]] = {}
+        optimizer = found.optimizer
+        if optimizer is None:
+            return slots
+        for layer, original in self._originals.items():
+            for variable in original.trainable_variables:
+                name = f"{layer.name}/{variable.path.rsplit('/', 1)[-1]}"
+                prefix = variable.path.replace("/", "_")
+                kept = optimizer.start(found.network.weights[name])
+                slots[name] = {slot: f"{prefix}_{slot}" for slot in kept}
+        return slots
+
     def _ends(self, name: str) -> list[Any]:
         ends = getattr(self.model, name, None)
         if not ends:
@@ -123,7 +155,7 @@ class KerasReader:
         return layer
 
     def _copy_weights(self, found: engine.Model, layer: Layer, original: Any) -> None:
-        held = {v.path.rsplit("/", 1)[-1]: v for v in getattr(original, "variables", ())}
+        held = _variables(original)
         for name, weight in found.network.weights_of(layer).items():
             value = held.get(name)
             if value is None or tuple(value.shape) != weight.shape:
@@ -136,7 +168,7 @@ class KerasReader:
 
     def _compile(self, found: engine.Model) -> None:
         model = self.model
-        optimizer = self._optimizer(model.optimizer, found)
+        optimizer = self._optimizer(model.optimizer)
         compiled = model._compile_loss
         given = compiled._user_loss
         names = [str(name) for name in getattr(model, "output_names", ())]
@@ -156,6 +188,7 @@ class KerasReader:
             else [],
             loss_weights=None if weights is None else [float(w) for w in _flat(weights)],
         )
+        self._restore(found)
 
     def _loss(self, loss: Any) -> losses.Loss:
         name = loss if isinstance(loss, str) else type(loss).__name__
@@ -170,7 +203,7 @@ class KerasReader:
         names = (metric, getattr(metric, "name", None), getattr(metric, "__name__", None))
         return _named("metric", metrics.get, next((n for n in names if isinstance(n, str)), ""))
 
-    def _optimizer(self, original: Any, found: engine.Model) -> optimizers.Optimizer:
+    def _optimizer(self, original: Any) -> optimizers.Optimizer:
         name = type(original).__name__
         kind = getattr(optimizers, name, None)
         if kind is None:
@@ -178,25 +211,23 @@ class KerasReader:
         optimizer: optimizers.Optimizer = construct(
             kind, original.get_config(), f"optimizer {where(name, str(original.name))}"
         )
-        held = {v.path.rsplit("/", 1)[-1]: v for v in original.variables}
-        iteration = held.get("iteration")
-        optimizer.step = int(_numpy(iteration)) if iteration is not None else 0
-        if optimizer.step:
-            self._copy_state(optimizer, held, found)
         return optimizer
 
-    def _copy_state(
-        self, optimizer: optimizers.Optimizer, held: Mapping[str, Any], found: engine.Model
-    ) -> None:
-        for layer, original in self._originals.items():
-            for variable in original.trainable_variables:
-                name = f"{layer.name}/{variable.path.rsplit('/', 1)[-1]}"
-                state = optimizer.start(found.network.weights[name])
-                for slot in state:
-                    value = held.get(f"{variable.path.replace('/', '_')}_{slot}")
-                    if value is not None:
-                        state[slot] = _numpy(value).astype(self._dtype)
-                optimizer.state[name] = state
+    def _restore(self, found: engine.Model) -> None:
+        """Goes on where the Keras optimizer stands."""
+        held = _variables(self.model.optimizer)
+        step = int(_numpy(held["iteration"])) if "iteration" in held else 0
+        if found.optimizer is not None and step:
+            slots = self._slots(found)
+            state = {
+                name: {slot: _numpy(held[full]) for slot, full in kept.items() if full in held}
+                for name, kept in slots.items()
+            }
+            found.optimizer.restore(step, state)
+
+
+def _variables(owner: Any) -> dict[str, Any]:
+    return {v.path.rsplit("/", 1)[-1]: v for v in getattr(owner, "variables", ())}
 
 
 def _named(what: str, get: Any, name: str, original: Any = None) -> Any:

@@ -1,0 +1,207 @@
+"""Fits of a Keras script that run in the NumPy engine: for `stethoscope run --engine numpy`.
+
+The model is translated when `fit` is called, trained in the engine on the batches that Keras would
+draw, with every stage in view, and gets its weights and the optimizer's state back.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+from keras.src.trainers.epoch_iterator import EpochIterator
+
+from stethoscope.diagnosis import locate
+from stethoscope.engine.training import Batch, History
+from stethoscope.engine.translate import KerasReader, TranslationError
+from stethoscope.keras.sources import Recorded, replaced
+from stethoscope.monitor import Session
+from stethoscope.program import FitSpec
+
+PLAIN = {"callbacks": None, "initial_epoch": 0, "validation_freq": 1, "validation_steps": None}
+"""Arguments of `fit` that the engine does not follow, with the values at which they do nothing."""
+
+
+def install(session: Session) -> Callable[[], None]:
+    """Runs every `fit` from now on in the engine.
+
+    A model or a fit that cannot be translated is named, with its line, and trains in Keras, not
+    watched.
+
+    Args:
+        session: The watched process.
+
+    Returns:
+        What takes everything back; call it also after an exception.
+    """
+    if session.config.disable:
+        return lambda: None
+    recorded = Recorded()
+    recorded.start()
+    owner = next(kind for kind in keras.Model.__mro__ if "fit" in vars(kind))
+    undo = replaced(owner, "fit", functools.partial(_wrapped, session, recorded))
+
+    def uninstall() -> None:
+        undo()
+        recorded.stop()
+
+    return uninstall
+
+
+def _wrapped(session: Session, recorded: Recorded, original: Any) -> Any:
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def fit(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs)
+        given.apply_defaults()
+        model = given.arguments["self"]
+        try:
+            training = EngineFit(model, given.arguments, recorded)
+        except TranslationError as error:
+            session.notes.append(f"{error} This fit was not run in the engine and is not watched.")
+            session.tell(session.notes[-1])
+            return original(*args, **kwargs)
+        return training.run(session)
+
+    return fit
+
+
+class EngineFit:
+    """One `fit`, translated.
+
+    Args:
+        model: The compiled Keras model.
+        given: Every argument of `fit`.
+        recorded: The lines that built the model.
+
+    Raises:
+        TranslationError: The model or the fit cannot be run in the engine.
+    """
+
+    def __init__(self, model: Any, given: Mapping[str, Any], recorded: Recorded) -> None:
+        for name, value in PLAIN.items():
+            if name in given and given[name] is not None and given[name] != value:
+                raise TranslationError(f"fit cannot be run in the engine: it is given {name}.")
+        self._keras = model
+        self._given = given
+        if not model.built:
+            _build(model, given["x"])
+        self._reader = KerasReader(model, recorded.lines, "float32")
+        self._model = self._reader.read()
+        self._model.compile_source = recorded.compiled.get(id(model))
+        self._shadow = KerasReader(model, recorded.lines, "float64").read()
+        self._shadow.watched = False
+        self._data, self._held_out = _split(given)
+        self._plan = FitSpec(
+            epochs=given["epochs"],
+            batch_size=self._batches().data_adapter.batch_size,
+            steps_per_epoch=self._batches().num_batches,
+            shuffle=bool(given["shuffle"]),
+            validation=self._held_out is not None,
+            source=locate.here(),
+        )
+
+    def run(self, session: Session) -> Any:
+        """Trains in the engine and hands the result to the Keras model; returns a History."""
+        order = np.random.get_state()  # what Keras shuffles with
+        trained = self._train(self._model, verbose=self._given["verbose"])
+        self._reader.give_back(self._model)
+        losses = trained.history.get("loss", [])
+        if not losses or not math.isfinite(losses[-1]):
+            after = np.random.get_state()
+            np.random.set_state(order)
+            self._compare(session)
+            np.random.set_state(after)
+        history = keras.callbacks.History()
+        history.set_model(self._keras)
+        history.history = trained.history
+        history.epoch = list(range(len(losses)))
+        self._keras.history = history
+        return history
+
+    def _compare(self, session: Session) -> None:
+        """Trains once more in float64: what disappears there is a matter of precision."""
+        losses = self._train(self._shadow, verbose=0).history.get("loss", [])
+        if losses and math.isfinite(losses[-1]):
+            text = (
+                f"In float64 the same training stays finite (loss {losses[-1]:.4g} at its end): it "
+                "is the range or the precision of float32 that fails."
+            )
+        else:
+            text = "In float64 the training becomes non-finite too: precision is not the cause."
+        session.notes.append(text)
+        session.tell(text)
+
+    def _train(self, model: Any, verbose: Any) -> History:
+        data = None
+        x, y = self._data[:2]
+        if all(isinstance(part, np.ndarray) for part in (x, y)):
+            data = ([x], [y])
+        held_out: Callable[[], dict[str, float]] = dict
+        if self._held_out is not None:
+            held_out = functools.partial(
+                model.evaluate, *self._held_out[:2], batch_size=self._plan.batch_size or 32
+            )
+        iterator = self._batches()
+        trained: History = model.fit_batches(
+            functools.partial(_drawn, iterator),
+            self._plan,
+            data=data,
+            held_out=held_out,
+            verbose=int(verbose not in (0, "0")),
+        )
+        return trained
+
+    def _batches(self) -> EpochIterator:
+        x, y, weight = self._data
+        given = self._given
+        return EpochIterator(
+            x=x,
+            y=y,
+            sample_weight=weight,
+            batch_size=given["batch_size"],
+            steps_per_epoch=given["steps_per_epoch"],
+            shuffle=given["shuffle"],
+            class_weight=given["class_weight"],
+        )
+
+
+def _drawn(iterator: EpochIterator) -> Iterator[Batch]:
+    """The batches of one epoch as Keras draws them."""
+    for _, _, several in iterator:
+        for data in several:
+            x, y, weight = keras.utils.unpack_x_y_sample_weight(data)
+            yield Batch(_flat(x), _flat(y), None if weight is None else np.asarray(weight))
+
+
+def _flat(data: Any) -> list[Any]:
+    return [np.asarray(part) for part in keras.tree.flatten(data) if part is not None]
+
+
+def _split(given: Mapping[str, Any]) -> tuple[tuple[Any, Any, Any], tuple[Any, ...] | None]:
+    """The training data and the held-out data, after `validation_split`."""
+    data = (given["x"], given["y"], given["sample_weight"])
+    held_out = given["validation_data"]
+    if given["validation_split"] and held_out is None:
+        from keras.src.trainers.data_adapters import array_slicing
+
+        data, held_out = array_slicing.train_validation_split(
+            data, validation_split=given["validation_split"]
+        )
+    return data, held_out
+
+
+def _build(model: Any, x: Any) -> None:
+    shape = getattr(x, "shape", None)
+    if shape is None:
+        raise TranslationError(
+            f"model {model.name!r} cannot be translated: the shape of its input is not known "
+            "before the first batch. Start it with keras.Input."
+        )
+    model.build((None, *shape[1:]))

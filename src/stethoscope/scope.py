@@ -16,7 +16,9 @@ class Scope:
         session: What the reports go to; None when watching is switched off.
         start: Begins to watch, and goes on after `stop`.
         stop: Ends it; what hung on the user's program is gone.
-        owned: False inside another scope, which then does the watching and the closing.
+        end: The same for good, without a later `start`; by default `stop`.
+        reports: Which ones are shown; by default all of the session.
+        owned: False where another scope does the watching and the closing.
         framework: Named in the report when nothing was seen.
     """
 
@@ -25,24 +27,31 @@ class Scope:
         session: Session | None,
         start: Callable[[], None],
         stop: Callable[[], None],
+        end: Callable[[], None] | None = None,
         *,
-        owned: bool,
+        reports: Callable[[], list[Report]] | None = None,
+        owned: bool = True,
         framework: str,
     ) -> None:
         self._session = session
         self._start = start
         self._stop = stop
+        self._end = end or stop
+        self._reports = reports
         self._open = owned and session is not None
         self._framework = framework
 
     @property
     def report(self) -> Report:
-        """What can be said so far; of the first run when there were several."""
-        return self.reports[0] if self.reports else self._nothing_seen()
+        """What can be said so far; of the last run when there were several."""
+        reports = self.reports
+        return reports[-1] if reports else self._nothing_seen()
 
     @property
     def reports(self) -> list[Report]:
         """One report for each run in this scope."""
+        if self._reports is not None:
+            return self._reports()
         return self._session.reports if self._session is not None else []
 
     @property
@@ -65,7 +74,7 @@ class Scope:
         if not self._open or self._session is None:
             return
         self._open = False
-        self._stop()
+        self._end()
         self._session.close()
         _print(self._session)
 
@@ -83,7 +92,7 @@ class Scope:
     def _nothing_seen(self) -> Report:
         if self._session is None:
             reason = "watching is switched off"
-        elif self._session.failed:  # of notes, the failure is the one to read
+        elif self._session.notes:
             reason = self._session.notes[-1]
         else:
             reason = "no optimizer step was seen"

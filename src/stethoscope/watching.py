@@ -14,8 +14,8 @@ def watch(model: Any, optimizer: Any = None, **settings: Any) -> Scope:
     Args:
         model: A `torch.nn.Module`, or all modules that are trained together (a GAN); or a model
             of `stethoscope.engine`.
-        optimizer: Of PyTorch, one or several. Any `torch.optim` optimizer that updates the model
-            is seen, whether it is given here or not.
+        optimizer: Of PyTorch, one or several: told at once when it updates no parameter of the
+            model. Any `torch.optim` optimizer that updates the model is seen, given here or not.
         **settings: Fields of `stethoscope.config.Config`, such as `probe_every` or `on_error`.
 
     Returns:

@@ -99,14 +99,13 @@ def watch(model: Trainable, **settings: Any) -> Scope:
     """
     found = config.load(settings)
     if found.disable:
-        return Scope(None, _nothing, _nothing, owned=False, framework="numpy")
+        return Scope(None, _nothing, _nothing, framework="numpy")
     session = Session(found)
     listener = Watch(session)
     scope = Scope(
         session,
         lambda: model.listeners.append(listener),
         lambda: model.listeners.remove(listener),
-        owned=True,
         framework="numpy",
     )
     scope.resume()

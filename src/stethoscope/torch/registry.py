@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import nn
@@ -17,28 +19,72 @@ from stethoscope.torch.sources import Sources
 from stethoscope.torch.step import Step
 
 
-class Registry:
-    """The roots and runs of a watched process.
+@dataclasses.dataclass(eq=False)
+class Group:
+    """What one scope watches.
 
-    Args:
-        session: Opens the monitors of runs.
-        lines: Where modules and optimizers were constructed.
-        models: The models to watch; None watches every model that is trained.
+    Attributes:
+        session: Opens the monitors of its runs.
+        params: Ids of the parameters of its models; None for every model that is trained.
+        active: False while the scope pauses.
     """
 
-    def __init__(
-        self, session: Session, lines: Sources, models: Sequence[nn.Module] | None
-    ) -> None:
+    session: Session
+    params: set[int] | None
+    active: bool = True
+
+    def holds(self, params: Iterable[int]) -> bool:
+        """Whether any of these parameters is one of its own."""
+        return self.params is None or not self.params.isdisjoint(params)
+
+
+class Registry:
+    """The roots, runs and groups of a watched process.
+
+    Args:
+        lines: Where modules and optimizers were constructed.
+    """
+
+    def __init__(self, lines: Sources) -> None:
         self.runs: list[Run] = []
         self.roots: list[Root] = []
-        self._session = session
+        self.groups: list[Group] = []
         self._lines = lines
         self._known: dict[int, tuple[weakref.ref[nn.Module], Root | None]] = {}
-        self._only: set[int] | None = None
-        if models is not None:
-            self._only = {id(p) for model in models for p in model.parameters()}
-            for model in models:
+        self._numbers = itertools.count()
+
+    def watch(
+        self, session: Session, models: Sequence[nn.Module] | None, group: Group | None = None
+    ) -> Group:
+        """Watches models, also as members of a group that is there; None for all."""
+        params = None if models is None else set().union(*map(_params, models))
+        if group is None:
+            group = Group(session, params)
+            self.groups.append(group)
+        elif group.params is not None and params is not None:
+            group.params |= params
+        self.changed()
+        for model in models if models is not None and group.params is not None else ():
+            if not any(root.holds(model) for root in self.roots):
                 self._add(model, type(model).__name__.lower())
+        return group
+
+    def forget(self, group: Group) -> None:
+        """The scope of a group is closed: nothing of it stays."""
+        group.active = False
+        self.runs = [run for run in self.runs if run.session is not group.session]
+        if group in self.groups:
+            self.groups.remove(group)
+        self.roots = [r for r in self.roots if any(g.holds(r.params) for g in self.groups)]
+        self.changed()
+
+    def changed(self) -> None:
+        """Which models are watched is another question now."""
+        self._known.clear()
+
+    def group_of(self, params: Iterable[int]) -> Group | None:
+        """The active group that watches any of these parameters."""
+        return next((g for g in self.groups if g.active and g.holds(params)), None)
 
     def root_of(self, module: nn.Module) -> Root | None:
         """The model that a call of `module` from outside any model is a call of."""
@@ -51,9 +97,9 @@ class Registry:
 
     def owns(self, optimizer: torch.optim.Optimizer) -> bool:
         """Whether the optimizer updates a parameter that is watched."""
-        if self._only is None:
+        if any(group.active and group.params is None for group in self.groups):
             return True
-        return any(id(p) in self._only for group in optimizer.param_groups for p in group["params"])
+        return self.group_of(updated(optimizer)) is not None
 
     def is_probed(self, root: Root) -> bool:
         """Whether a step that begins with `root` is to be probed."""
@@ -67,11 +113,11 @@ class Registry:
             if run.has(roots, optimizer):
                 run.join(roots)
                 return run
-        return self._open(roots) if roots else None
+        return self._open(roots)
 
     def unseen_run(self, optimizer: torch.optim.Optimizer) -> Run | None:
         """A new run for an optimizer whose model was not seen to be called."""
-        params = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        params = set(updated(optimizer))
         best, most = None, (0, 0)
         for module in [*(root.module for root in self.roots), *self._lines.modules()]:
             if module is None or is_keras(module):
@@ -86,8 +132,11 @@ class Registry:
         root = next((r for r in self.roots if r.module is best), None)
         return self._open([root or self._add(best, type(best).__name__.lower())])
 
-    def _open(self, roots: list[Root]) -> Run:
-        run = Run(self._session, self._lines)
+    def _open(self, roots: list[Root]) -> Run | None:
+        groups = [group for root in roots if (group := self.group_of(root.params)) is not None]
+        if not groups:
+            return None
+        run = Run(groups[0].session, self._lines)
         run.join(roots)
         self.runs.append(run)
         return run
@@ -95,8 +144,8 @@ class Registry:
     def _find(self, module: nn.Module) -> Root | None:
         if is_keras(module) or isinstance(module, torch.jit.ScriptModule):
             return None
-        params = [id(p) for p in module.parameters()]
-        if not params or (self._only is not None and self._only.isdisjoint(params)):
+        params = _params(module)
+        if not params or self.group_of(params) is None:
             return None
         for root in self.roots:
             if root.holds(module):
@@ -105,6 +154,15 @@ class Registry:
         return self._add(module, name or type(module).__name__.lower())
 
     def _add(self, module: nn.Module, title: str) -> Root:
-        root = Root(len(self.roots), module, title)
+        root = Root(next(self._numbers), module, title)
         self.roots.append(root)
         return root
+
+
+def updated(optimizer: torch.optim.Optimizer) -> list[int]:
+    """Ids of the parameters that an optimizer updates."""
+    return [id(p) for group in optimizer.param_groups for p in group["params"]]
+
+
+def _params(module: nn.Module) -> set[int]:
+    return {id(p) for p in module.parameters()}

@@ -31,6 +31,9 @@ class Run:
     Args:
         session: Opens the monitor.
         lines: Where things were constructed.
+
+    Attributes:
+        session: What its report goes to.
     """
 
     def __init__(self, session: Session, lines: Sources) -> None:
@@ -40,7 +43,7 @@ class Run:
         self.update_source: SourceRef | None = None
         self.user_file: str | None = None
         self._lines = lines
-        self._session = session
+        self.session = session
         self._monitor: Monitor | None = None
         self._structure = structure.Structure(lines)
         self._optimizers = Optimizers()
@@ -76,6 +79,10 @@ class Run:
     def known(self, optimizer: torch.optim.Optimizer) -> bool:
         """Whether it updates a parameter of this run."""
         return any(self.param_key(p) for group in optimizer.param_groups for p in group["params"])
+
+    def params(self) -> set[int]:
+        """Ids of the parameters of its models."""
+        return {id(p) for root in self.roots for p in root.parameters()}
 
     def is_probed(self) -> bool:
         """Whether the next step is to be probed."""
@@ -147,7 +154,7 @@ class Run:
         monitor = self._monitor
         if monitor is None:
             program = Program("torch", torch.__version__, fit=FitSpec(source=self.update_source))
-            monitor = self._monitor = self._session.open(program)
+            monitor = self._monitor = self.session.open(program)
         if step.probing:
             self._probed += 1
             if step.tensors and step.roots and "optimizer" not in self._notes:

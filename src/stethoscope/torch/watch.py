@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from torch import nn
 from stethoscope import config
 from stethoscope.monitor import Session
 from stethoscope.scope import Scope
+from stethoscope.torch.registry import Group, updated
 from stethoscope.torch.sources import Sources
 from stethoscope.torch.watcher import Watcher
 
@@ -27,12 +29,14 @@ def watch(
 
     Args:
         model: The model, or all models that are trained together (a GAN).
-        optimizer: Its optimizer, or optimizers. Any `torch.optim` optimizer that updates the
-            model is seen, whether it is given here or not.
+        optimizer: Its optimizer, or optimizers: told at once when it updates no parameter of the
+            model. Any `torch.optim` optimizer that updates the model is seen, given here or not.
         **settings: Fields of `stethoscope.config.Config`, such as `probe_every` or `on_error`.
 
     Returns:
-        A context manager whose `report` holds the verdict.
+        A context manager whose `report` holds the verdict. Scopes may overlap: each has its own
+        settings and reports. Where the model is watched already, by a scope that is still open
+        or by `stethoscope run`, that watching goes on, and the scope shows its reports.
 
     Raises:
         TypeError: `model` is no module, or `optimizer` no optimizer.
@@ -55,26 +59,55 @@ def watch(
         if not isinstance(item, nn.Module):
             raise TypeError(f"model must be a torch.nn.Module, got {type(item).__name__}.")
     given = [] if optimizer is None else optimizer
-    for other in [given] if isinstance(given, torch.optim.Optimizer) else given:
+    optimizers = [given] if isinstance(given, torch.optim.Optimizer) else list(given)
+    for other in optimizers:
         if not isinstance(other, torch.optim.Optimizer):
             raise TypeError(
                 f"optimizer must be a torch.optim.Optimizer, got {type(other).__name__}."
             )
     found = config.load(settings)
     if found.disable or in_worker():
-        return Scope(None, _nothing, _nothing, owned=False, framework="torch")
-    if _installed:
-        outer = _installed[-1].session
-        return Scope(outer, _nothing, _nothing, owned=False, framework="torch")
-    watcher = Watcher(Session(found), models)
-    _start(watcher)
-    return Scope(
-        watcher.session,
-        lambda: _start(watcher),
-        lambda: _stop(watcher),
-        owned=True,
-        framework="torch",
-    )
+        return Scope(None, _nothing, _nothing, framework="torch")
+    watcher = next((w for w in reversed(_installed) if w.usable), None) or Watcher()
+    group = watcher.group_of(models)
+    if group is not None:
+        scope = _shared(watcher, group, models, settings)
+        session = group.session
+    else:
+        session = Session(found)
+        group = watcher.watch(session, models)
+        scope = Scope(
+            session,
+            functools.partial(_start, watcher, group),
+            functools.partial(_pause, watcher, group),
+            functools.partial(_close, watcher, group),
+            framework="torch",
+        )
+        scope.resume()
+    own = {id(p) for item in models for p in item.parameters()}
+    for other in optimizers:
+        if own and own.isdisjoint(updated(other)):
+            note = (
+                f"the {type(other).__name__} that was given updates no parameter of the model: "
+                "was it made from other parameters?"
+            )
+            session.notes.append(note)
+            session.tell(note)
+    return scope
+
+
+def _shared(
+    watcher: Watcher, group: Group, models: list[nn.Module], settings: dict[str, Any]
+) -> Scope:
+    """A scope on what `stethoscope run`, or a scope that is still open, watches already."""
+    session = group.session
+    watcher.watch(session, models, group)
+    if settings:
+        session.tell(
+            "this model is watched already: the settings of that hold, not those of this watch()."
+        )
+    reports = functools.partial(watcher.reports, models)
+    return Scope(session, _nothing, _nothing, reports=reports, owned=False, framework="torch")
 
 
 def install(session: Session) -> Callable[[], None]:
@@ -87,25 +120,34 @@ def install(session: Session) -> Callable[[], None]:
         return lambda: None
     lines = Sources()
     lines.record()
-    watcher = Watcher(session, None, lines)
-    _start(watcher)
-    return lambda: _stop(watcher)
+    watcher = Watcher(lines)
+    group = watcher.watch(session, None)
+    _start(watcher, group)
+    return functools.partial(_close, watcher, group)
 
 
-def _start(watcher: Watcher) -> None:
-    watcher.start()
+def _start(watcher: Watcher, group: Group) -> None:
+    watcher.start(group)
     if watcher not in _installed:
         _installed.append(watcher)
 
 
-def _stop(watcher: Watcher) -> None:
-    watcher.stop()
-    if watcher in _installed:
-        _installed.remove(watcher)
+def _pause(watcher: Watcher, group: Group) -> None:
+    watcher.pause(group)
+    _tidy()
+
+
+def _close(watcher: Watcher, group: Group) -> None:
+    watcher.close(group)
+    _tidy()
+
+
+def _tidy() -> None:
+    _installed[:] = [watcher for watcher in _installed if watcher.busy]
 
 
 def _nothing() -> None:
-    """What a scope inside another has to do."""
+    """What a scope has to do that hangs on another."""
 
 
 def in_worker() -> bool:

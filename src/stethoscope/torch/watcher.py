@@ -24,12 +24,13 @@ from stethoscope.torch.flow import tensors_in
 from stethoscope.torch.hooks import GlobalHooks, boundary, hidden, is_eager
 from stethoscope.torch.mode import CallMode
 from stethoscope.torch.probe import Probe
-from stethoscope.torch.registry import Registry
+from stethoscope.torch.registry import Group, Registry
 from stethoscope.torch.roots import Root, is_compiled
 from stethoscope.torch.runs import Run
 from stethoscope.torch.sources import Sources
 from stethoscope.torch.step import Batch, Step
 from stethoscope.torch.update import after_update, before_update
+from stethoscope.types import Report
 
 STAGES_OF_A_CALL = ("input", "target", "pre_activation", "output", "loss", "metric", "output_grad")
 NOT_CALLED = (
@@ -46,24 +47,16 @@ TorchCall = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
 class Watcher:
-    """Watches the models of this process, or the given ones.
+    """Watches models of this thread; torch's hooks are global, so there is one for all scopes.
 
     Args:
-        session: Where runs are opened and notes are kept.
-        models: The models to watch; None watches every model that is trained.
         lines: Where modules and optimizers were constructed.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        models: Sequence[nn.Module] | None = None,
-        lines: Sources | None = None,
-    ) -> None:
-        self.session = session
+    def __init__(self, lines: Sources | None = None) -> None:
         self.lines = lines or Sources()
         self.failure: str | None = None
-        self._registry = Registry(session, self.lines, models)
+        self._registry = Registry(self.lines)
         self._hooks = GlobalHooks(self._enter, self._leave, self._before_update, self._after_update)
         self._mode = CallMode(self._call)
         self._thread = threading.get_ident()
@@ -79,29 +72,77 @@ class Watcher:
         """The runs so far, in the order of their start."""
         return self._registry.runs
 
+    @property
+    def busy(self) -> bool:
+        """Whether a group is watched."""
+        return any(group.active for group in self._registry.groups)
+
+    @property
+    def usable(self) -> bool:
+        """Whether it watches the code that asks."""
+        return self.failure is None and self._is_here()
+
     # Life
 
-    def start(self) -> None:
-        """Installs the global hooks; nothing when they are there, or after a failure."""
+    def watch(
+        self, session: Session, models: Sequence[nn.Module] | None, group: Group | None = None
+    ) -> Group:
+        """Watches models as well: with a session of their own, or as members of a group."""
+        return self._registry.watch(session, models, group)
+
+    def group_of(self, models: Sequence[nn.Module]) -> Group | None:
+        """The group that watches any of these models."""
+        return self._registry.group_of([id(p) for model in models for p in model.parameters()])
+
+    def reports(self, models: Sequence[nn.Module]) -> list[Report]:
+        """The reports on runs that train any of these models."""
+        params = {id(p) for model in models for p in model.parameters()}
+        return [
+            run.monitor.report()
+            for run in self.runs
+            if run.monitor is not None and not params.isdisjoint(run.params())
+        ]
+
+    def start(self, group: Group) -> None:
+        """Watches a group; installs the hooks unless they are there, or after a failure."""
+        group.active = True
+        self._registry.changed()
         if not self._hooks.up and self.failure is None:
             self._hooks.install()
 
+    def pause(self, group: Group) -> None:
+        """Watches the other groups only; without any, the hooks are gone."""
+        if self._step is not None and any(group.holds(root.params) for root in self._step.roots):
+            self._drop_step()
+        group.active = False
+        self._registry.changed()
+        if not self.busy:
+            self.stop()
+
+    def close(self, group: Group) -> None:
+        """A scope is over; of its models nothing is kept."""
+        self.pause(group)
+        self._registry.forget(group)
+
     def stop(self) -> None:
         """Removes everything; what was seen of an unfinished step is dropped."""
-        self._mode.leave()
         self._hooks.remove()
+        self._drop_step()
+        self.lines.stop()
+        if self._lost_updates and not self.runs:
+            self._registry.groups[0].session.notes.append(
+                f"{self._lost_updates} optimizer steps were not seen: their parameters belong to "
+                "no model that is known"
+            )
+        self._lost_updates = 0
+
+    def _drop_step(self) -> None:
+        self._mode.leave()
         if self._step is not None:
             if self._step.refused and self.failure is None:
                 self._abandon(self._step)
             self._step.release()  # gradient hooks may still hang on outputs
         self._step = self._probe = self._active = self._root = None
-        self.lines.stop()
-        if self._lost_updates and not self.runs:
-            self.session.notes.append(
-                f"{self._lost_updates} optimizer steps were not seen: their parameters belong to "
-                "no model that is known"
-            )
-        self._lost_updates = 0
 
     def fail(self, error: BaseException) -> None:
         """Something of ours broke: says so once, and stops to watch."""
@@ -112,7 +153,8 @@ class Watcher:
             where = f"{frame.tb_frame.f_code.co_name}:{frame.tb_lineno}" if frame else "?"
             self.failure = f"{type(error).__name__}: {error} (in {where})"
             note = f"watching PyTorch stopped after an internal error: {self.failure}"
-            self.session.fail(note)
+            for session in dict.fromkeys(group.session for group in self._registry.groups):
+                session.fail(note)
             for run in self.runs:
                 if run.monitor is not None:
                     run.monitor.fail(note)
@@ -392,5 +434,7 @@ class Watcher:
             run.abandon(step)
 
     def _watchable(self) -> bool:
-        own = threading.get_ident() == self._thread and os.getpid() == self._pid
-        return own and is_eager()
+        return self._is_here() and is_eager()
+
+    def _is_here(self) -> bool:
+        return threading.get_ident() == self._thread and os.getpid() == self._pid

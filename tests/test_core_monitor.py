@@ -85,6 +85,13 @@ def test_each_rank_has_its_trace_and_rank_0_speaks(session, monkeypatch):
     assert told == ["stethoscope: hello\n", ""]
 
 
+def test_a_rank_that_is_no_number_is_none(session, monkeypatch):
+    monkeypatch.setenv("RANK", "worker-3")
+    watched = session()
+    assert watched.rank == 0
+    assert train(watched).path.name == "train-1.sqlite"
+
+
 def test_another_process_makes_the_folder_first(session, monkeypatch):
     mkdir = Path.mkdir
 

@@ -7,10 +7,8 @@ Exit codes: 0 clean; 1 findings at or above `--fail-on`; 2 usage or an error of 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import dataclasses
 import os
-import shutil
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -23,13 +21,17 @@ from stethoscope.config import Config, ConfigError, load
 from stethoscope.monitor import Session, one_line
 from stethoscope.report import catalog, terminal
 from stethoscope.report import json as json_report
+from stethoscope.report.stream import put, use_color, width
 from stethoscope.rules import all_rules
 from stethoscope.trace import TraceError
 from stethoscope.trace_folder import fallback_folder, newest
 from stethoscope.types import Report, Severity, Verdict
 
 USAGE = 2
-PLAIN_WIDTH = 100  # where there is no terminal to ask
+_FLAGS = {  # options without a value
+    "verbose": "also notes, all evidence, and why checks could not run",
+    "quiet": "only errors, one line each",
+}
 
 
 class UsageError(Exception):
@@ -106,10 +108,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--select", metavar="CODES", help="rules to run: codes or prefixes")
     parser.add_argument("--ignore", metavar="CODES", help="rules not to run")
     parser.add_argument("--trace-dir", metavar="DIR", help="folder of the traces")
-    for name, text in (
-        ("verbose", "also notes, all evidence, and why checks could not run"),
-        ("quiet", "only errors, one line each"),
-    ):
+    for name, text in _FLAGS.items():
         parser.add_argument(f"--{name}", action="store_true", default=None, help=text)
 
 
@@ -117,7 +116,7 @@ def _split_run(argv: list[str]) -> tuple[list[str], list[str]]:
     """Our own arguments, and the script with its arguments, which are none of our business."""
     if argv[:1] != ["run"]:
         return argv, []
-    flags = {"--verbose", "--quiet", "--help", "-h"}
+    flags = {"--help", "-h", *(f"--{name}" for name in _FLAGS)}
     at = 1
     while at < len(argv) and argv[at].startswith("-") and argv[at] not in ("-m", "--", "-"):
         at += 1 if argv[at] in flags or "=" in argv[at] else 2
@@ -242,9 +241,7 @@ def _say(
                     print(f"stethoscope: {one_line(diagnosis)}", file=stream)
         return
     if reports or form == "json":
-        # a closed pipe or a full disk under stderr is no reason to fail
-        with contextlib.suppress(OSError, ValueError):
-            print(_render(reports, notes, form, config, stream), end="", file=stream, flush=True)
+        put(_render(reports, notes, form, config, stream), stream)
 
 
 def _render(
@@ -252,25 +249,9 @@ def _render(
 ) -> str:
     if form == "json":
         return json_report.render(reports, notes=notes)
-    color = stream is not None and use_color(stream)
-    width = shutil.get_terminal_size().columns if _is_tty(stream) else PLAIN_WIDTH
-    return terminal.render(reports, color=color, verbose=config.verbose, width=width)
-
-
-def use_color(stream: TextIO) -> bool:
-    """Whether to colour: NO_COLOR, then FORCE_COLOR, then whether `stream` is a terminal."""
-    if os.environ.get("NO_COLOR"):
-        return False
-    if os.environ.get("FORCE_COLOR"):
-        return True
-    return _is_tty(stream) and os.environ.get("TERM") != "dumb"
-
-
-def _is_tty(stream: TextIO | None) -> bool:
-    try:
-        return stream is not None and stream.isatty()
-    except (ValueError, AttributeError):  # closed, or an object of the script's own
-        return False
+    return terminal.render(
+        reports, color=use_color(stream), verbose=config.verbose, width=width(stream)
+    )
 
 
 def _exit_code(config: Config, reports: list[Report], failed: bool = False) -> int:

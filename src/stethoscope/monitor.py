@@ -56,7 +56,8 @@ class Session:
         self.script = script
         self.stderr = stderr or sys.stderr
         self._lines = lines
-        self.rank = int(os.environ.get("RANK", "0") or 0)
+        self._rank = _launched_rank()
+        self.rank = self._rank or 0
         self.notes: list[str] = []
         self.failed = False
         self._monitors: list[Monitor] = []
@@ -105,7 +106,6 @@ class Session:
             "started": time.time(),
             **writer_mark(),
         }
-        rank = self.rank if "RANK" in os.environ else None
         for folder in (Path(self.config.trace_dir), fallback_folder()):
             try:
                 if folder.exists() and not folder.is_dir():
@@ -113,7 +113,7 @@ class Session:
                 if not folder.is_dir():
                     folder.mkdir(parents=True, exist_ok=True)  # another rank may make it too
                     (folder / ".gitignore").write_text("*\n", encoding="utf-8")
-                return TraceWriter(new_path(folder, stem, rank), meta)
+                return TraceWriter(new_path(folder, stem, self._rank), meta)
             except OSError as error:
                 self.tell(f"{error}; trying elsewhere.")
         self.tell("no trace is kept: no folder could be written.")
@@ -281,3 +281,9 @@ def one_line(diagnosis: Diagnosis) -> str:
     return (
         f"{where}{diagnosis.severity.value}: {diagnosis.fault}{step}: {diagnosis.message}{change}"
     )
+
+
+def _launched_rank() -> int | None:
+    """The rank that a launcher gave this process; None without one, or when it is no number."""
+    text = os.environ.get("RANK", "").strip()
+    return int(text) if text.isdecimal() else None

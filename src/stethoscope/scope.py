@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from stethoscope.monitor import Session
@@ -45,7 +45,9 @@ class Scope:
     def report(self) -> Report:
         """What can be said so far; of the last run when there were several."""
         reports = self.reports
-        return reports[-1] if reports else self._nothing_seen()
+        if reports:
+            return reports[-1]
+        return nothing_seen(self._session, self._framework, "no optimizer step was seen")
 
     @property
     def reports(self) -> list[Report]:
@@ -76,7 +78,7 @@ class Scope:
         self._open = False
         self._end()
         self._session.close()
-        _print(self._session)
+        show(self._session, self._session.reports)
 
     def __enter__(self) -> Scope:
         return self
@@ -89,23 +91,30 @@ class Scope:
     ) -> None:
         self.close()
 
-    def _nothing_seen(self) -> Report:
-        if self._session is None:
-            reason = "watching is switched off"
-        elif self._session.notes:
-            reason = self._session.notes[-1]
-        else:
-            reason = "no optimizer step was seen"
-        meta = {"framework": self._framework, "steps": 0}
-        return Report(meta, Verdict.UNDETERMINED, reason, (), (), (), {}, {})
+
+def nothing_seen(session: Session | None, framework: str, reason: str) -> Report:
+    """The report where no run was seen.
+
+    Args:
+        session: None when watching is switched off. Its last note is a better reason.
+        framework: As in a Program.
+        reason: What was waited for in vain.
+    """
+    if session is None:
+        reason = "watching is switched off"
+    elif session.notes:
+        reason = session.notes[-1]
+    meta = {"framework": framework, "steps": 0}
+    return Report(meta, Verdict.UNDETERMINED, reason, (), (), (), {}, {})
 
 
-def _print(session: Session) -> None:
-    settings = session.config
-    if settings.quiet or session.rank != 0:
+def show(session: Session, reports: Sequence[Report]) -> None:
+    """Prints reports to the session's stderr, on rank 0, unless it is to be quiet."""
+    if session.config.quiet or session.rank != 0:
         return
-    from stethoscope.report.terminal import render
+    from stethoscope.report import stream, terminal
 
-    stream = session.stderr
-    text = render(session.reports, color=stream.isatty(), verbose=settings.verbose, width=100)
-    print(text, file=stream, flush=True)
+    to = session.stderr
+    color, width = stream.use_color(to), stream.width(to)
+    verbose = session.config.verbose
+    stream.put(terminal.render(reports, color=color, verbose=verbose, width=width), to)

@@ -1,5 +1,8 @@
 """What a watched Keras fit records, against values computed by hand."""
 
+import contextlib
+from pathlib import Path
+
 import keras
 import numpy as np
 import pytest
@@ -7,7 +10,7 @@ from keras import layers as kl
 
 from stethoscope import stats, trace
 from stethoscope.keras import Stethoscope
-from stethoscope.types import Phase, Slot, Stage, Stat
+from stethoscope.types import Phase, Slot, Stage, Stat, Verdict
 
 ROWS, BATCH, RATE = 22, 8, 0.25  # three batches an epoch, the last of 6 rows
 SEEN = keras.backend.backend() != "tensorflow"
@@ -182,5 +185,33 @@ def test_disabled_callback_does_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("STETHOSCOPE_DISABLE", "1")
     scope = Stethoscope(trace_dir=str(tmp_path / "none"))
     network().fit(X, Y, verbose=0, callbacks=[scope])
-    assert scope.report is None
+    assert scope.report.verdict is Verdict.UNDETERMINED
+    assert scope.report.reason == "watching is switched off"
     assert not (tmp_path / "none").exists()
+
+
+def test_before_any_fit_there_is_a_report(tmp_path):
+    report = Stethoscope(trace_dir=str(tmp_path)).report
+    assert (report.verdict, report.reason) == (Verdict.UNDETERMINED, "no fit was seen")
+
+
+def test_a_fit_that_cannot_be_watched_says_why(tmp_path, monkeypatch):
+    def broken(*_):
+        raise RuntimeError("of ours")
+
+    monkeypatch.setattr("stethoscope.keras.fits.Fits.begin", broken)
+    scope = Stethoscope(quiet=True, trace_dir=str(tmp_path))
+    network().fit(X, Y, verbose=0, callbacks=[scope])
+    assert scope.report.verdict is Verdict.UNDETERMINED
+    assert "RuntimeError: of ours" in scope.report.reason
+
+
+def test_a_full_disk_under_stderr_does_not_end_the_fit(tmp_path, monkeypatch):
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr("sys.stderr", full)
+        scope = Stethoscope(trace_dir=str(tmp_path))
+        network().fit(X, Y, verbose=0, callbacks=[scope])
+        monkeypatch.undo()
+        with contextlib.suppress(OSError):
+            full.close()
+    assert scope.report.meta["steps"] == 1

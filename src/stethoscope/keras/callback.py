@@ -13,6 +13,7 @@ import keras
 from stethoscope import config
 from stethoscope.keras.fits import Fit, Fits
 from stethoscope.monitor import Session
+from stethoscope.scope import nothing_seen, show
 from stethoscope.types import Report
 
 
@@ -46,11 +47,14 @@ class Stethoscope(keras.callbacks.Callback):  # type: ignore[misc]
         self.reports: list[Report] = []
 
     @property
-    def report(self) -> Report | None:
+    def report(self) -> Report:
         """What is known of the fit that runs or, after it, of the last one."""
         if self._fit is not None:
             return self._fit.report
-        return self.reports[-1] if self.reports else None
+        if self.reports:
+            return self.reports[-1]
+        session = self._fits.session
+        return nothing_seen(None if session.config.disable else session, "keras", "no fit was seen")
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
         """Starts to watch."""
@@ -93,21 +97,7 @@ class Stethoscope(keras.callbacks.Callback):  # type: ignore[misc]
         report = fit.end() if fit is not None else None
         if report is not None:
             self.reports.append(report)
-            self.show(report)
-
-    def show(self, report: Report) -> None:
-        """Prints a report to stderr, unless it is to be quiet."""
-        show(self._fits.session, report)
-
-
-def show(session: Session, report: Report) -> None:
-    """Prints a report to the session's stderr, unless it is to be quiet."""
-    from stethoscope.report import terminal
-
-    if session.rank == 0 and not session.config.quiet:
-        color = bool(getattr(session.stderr, "isatty", lambda: False)())
-        text = terminal.render([report], color=color, verbose=session.config.verbose, width=100)
-        print(text, file=session.stderr, flush=True)
+            show(self._fits.session, [report])
 
 
 def _callback_list(frame: FrameType | None) -> Any:

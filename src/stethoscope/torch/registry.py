@@ -17,6 +17,7 @@ from stethoscope.torch.roots import Root, is_keras
 from stethoscope.torch.runs import Run
 from stethoscope.torch.sources import Sources
 from stethoscope.torch.step import Step
+from stethoscope.types import Report
 
 
 @dataclasses.dataclass(eq=False)
@@ -57,7 +58,7 @@ class Registry:
         self, session: Session, models: Sequence[nn.Module] | None, group: Group | None = None
     ) -> Group:
         """Watches models, also as members of a group that is there; None for all."""
-        params = None if models is None else set().union(*map(_params, models))
+        params = None if models is None else set().union(*map(parameters, models))
         if group is None:
             group = Group(session, params)
             self.groups.append(group)
@@ -85,6 +86,15 @@ class Registry:
     def group_of(self, params: Iterable[int]) -> Group | None:
         """The active group that watches any of these parameters."""
         return next((g for g in self.groups if g.active and g.holds(params)), None)
+
+    def reports(self, models: Sequence[nn.Module]) -> list[Report]:
+        """The reports on the runs that train any of these models."""
+        params = set().union(*map(parameters, models))
+        return [
+            run.monitor.report()
+            for run in self.runs
+            if run.monitor is not None and not params.isdisjoint(run.params())
+        ]
 
     def root_of(self, module: nn.Module) -> Root | None:
         """The model that a call of `module` from outside any model is a call of."""
@@ -144,7 +154,7 @@ class Registry:
     def _find(self, module: nn.Module) -> Root | None:
         if is_keras(module) or isinstance(module, torch.jit.ScriptModule):
             return None
-        params = _params(module)
+        params = parameters(module)
         if not params or self.group_of(params) is None:
             return None
         for root in self.roots:
@@ -164,5 +174,6 @@ def updated(optimizer: torch.optim.Optimizer) -> list[int]:
     return [id(p) for group in optimizer.param_groups for p in group["params"]]
 
 
-def _params(module: nn.Module) -> set[int]:
+def parameters(module: nn.Module) -> set[int]:
+    """Ids of the parameters of a model."""
     return {id(p) for p in module.parameters()}

@@ -13,7 +13,7 @@ from torch import nn
 from stethoscope import config
 from stethoscope.monitor import Session
 from stethoscope.scope import Scope
-from stethoscope.torch.registry import Group, updated
+from stethoscope.torch.registry import Group, parameters, updated
 from stethoscope.torch.sources import Sources
 from stethoscope.torch.watcher import Watcher
 
@@ -69,13 +69,14 @@ def watch(
     if found.disable or in_worker():
         return Scope(None, _nothing, _nothing, framework="torch")
     watcher = next((w for w in reversed(_installed) if w.usable), None) or Watcher()
-    group = watcher.group_of(models)
+    own = set().union(*map(parameters, models))
+    group = watcher.registry.group_of(own)
     if group is not None:
         scope = _shared(watcher, group, models, settings)
         session = group.session
     else:
         session = Session(found)
-        group = watcher.watch(session, models)
+        group = watcher.registry.watch(session, models)
         scope = Scope(
             session,
             functools.partial(_start, watcher, group),
@@ -84,7 +85,6 @@ def watch(
             framework="torch",
         )
         scope.resume()
-    own = {id(p) for item in models for p in item.parameters()}
     for other in optimizers:
         if own and own.isdisjoint(updated(other)):
             note = (
@@ -101,12 +101,12 @@ def _shared(
 ) -> Scope:
     """A scope on what `stethoscope run`, or a scope that is still open, watches already."""
     session = group.session
-    watcher.watch(session, models, group)
+    watcher.registry.watch(session, models, group)
     if settings:
         session.tell(
             "this model is watched already: the settings of that hold, not those of this watch()."
         )
-    reports = functools.partial(watcher.reports, models)
+    reports = functools.partial(watcher.registry.reports, models)
     return Scope(session, _nothing, _nothing, reports=reports, owned=False, framework="torch")
 
 
@@ -121,7 +121,7 @@ def install(session: Session) -> Callable[[], None]:
     lines = Sources()
     lines.record()
     watcher = Watcher(lines)
-    group = watcher.watch(session, None)
+    group = watcher.registry.watch(session, None)
     _start(watcher, group)
     return functools.partial(_close, watcher, group)
 

@@ -11,14 +11,13 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from stethoscope.diagnosis import locate
-from stethoscope.monitor import Session
 from stethoscope.torch import asif, by_hand, losses_seen, sources
 from stethoscope.torch.flow import tensors_in
 from stethoscope.torch.hooks import GlobalHooks, boundary, hidden, is_eager
@@ -26,11 +25,9 @@ from stethoscope.torch.mode import CallMode
 from stethoscope.torch.probe import Probe
 from stethoscope.torch.registry import Group, Registry
 from stethoscope.torch.roots import Root, is_compiled
-from stethoscope.torch.runs import Run
 from stethoscope.torch.sources import Sources
 from stethoscope.torch.step import Batch, Step
 from stethoscope.torch.update import after_update, before_update
-from stethoscope.types import Report
 
 STAGES_OF_A_CALL = ("input", "target", "pre_activation", "output", "loss", "metric", "output_grad")
 NOT_CALLED = (
@@ -51,12 +48,15 @@ class Watcher:
 
     Args:
         lines: Where modules and optimizers were constructed.
+
+    Attributes:
+        registry: What is watched, for whom.
     """
 
     def __init__(self, lines: Sources | None = None) -> None:
         self.lines = lines or Sources()
         self.failure: str | None = None
-        self._registry = Registry(self.lines)
+        self.registry = Registry(self.lines)
         self._hooks = GlobalHooks(self._enter, self._leave, self._before_update, self._after_update)
         self._mode = CallMode(self._call)
         self._thread = threading.get_ident()
@@ -68,14 +68,9 @@ class Watcher:
         self._lost_updates = 0
 
     @property
-    def runs(self) -> list[Run]:
-        """The runs so far, in the order of their start."""
-        return self._registry.runs
-
-    @property
     def busy(self) -> bool:
         """Whether a group is watched."""
-        return any(group.active for group in self._registry.groups)
+        return any(group.active for group in self.registry.groups)
 
     @property
     def usable(self) -> bool:
@@ -84,29 +79,10 @@ class Watcher:
 
     # Life
 
-    def watch(
-        self, session: Session, models: Sequence[nn.Module] | None, group: Group | None = None
-    ) -> Group:
-        """Watches models as well: with a session of their own, or as members of a group."""
-        return self._registry.watch(session, models, group)
-
-    def group_of(self, models: Sequence[nn.Module]) -> Group | None:
-        """The group that watches any of these models."""
-        return self._registry.group_of([id(p) for model in models for p in model.parameters()])
-
-    def reports(self, models: Sequence[nn.Module]) -> list[Report]:
-        """The reports on runs that train any of these models."""
-        params = {id(p) for model in models for p in model.parameters()}
-        return [
-            run.monitor.report()
-            for run in self.runs
-            if run.monitor is not None and not params.isdisjoint(run.params())
-        ]
-
     def start(self, group: Group) -> None:
         """Watches a group; installs the hooks unless they are there, or after a failure."""
         group.active = True
-        self._registry.changed()
+        self.registry.changed()
         if not self._hooks.up and self.failure is None:
             self._hooks.install()
 
@@ -115,22 +91,22 @@ class Watcher:
         if self._step is not None and any(group.holds(root.params) for root in self._step.roots):
             self._drop_step()
         group.active = False
-        self._registry.changed()
+        self.registry.changed()
         if not self.busy:
             self.stop()
 
     def close(self, group: Group) -> None:
         """A scope is over; of its models nothing is kept."""
         self.pause(group)
-        self._registry.forget(group)
+        self.registry.forget(group)
 
     def stop(self) -> None:
         """Removes everything; what was seen of an unfinished step is dropped."""
         self._hooks.remove()
         self._drop_step()
         self.lines.stop()
-        if self._lost_updates and not self.runs:
-            self._registry.groups[0].session.notes.append(
+        if self._lost_updates and not self.registry.runs:
+            self.registry.groups[0].session.notes.append(
                 f"{self._lost_updates} optimizer steps were not seen: their parameters belong to "
                 "no model that is known"
             )
@@ -153,9 +129,9 @@ class Watcher:
             where = f"{frame.tb_frame.f_code.co_name}:{frame.tb_lineno}" if frame else "?"
             self.failure = f"{type(error).__name__}: {error} (in {where})"
             note = f"watching PyTorch stopped after an internal error: {self.failure}"
-            for session in dict.fromkeys(group.session for group in self._registry.groups):
+            for session in dict.fromkeys(group.session for group in self.registry.groups):
                 session.fail(note)
-            for run in self.runs:
+            for run in self.registry.runs:
                 if run.monitor is not None:
                     run.monitor.fail(note)
         self.stop()
@@ -207,7 +183,7 @@ class Watcher:
     @boundary
     def _enter_root(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         begun = time.perf_counter()
-        root = self._registry.root_of(module)
+        root = self.registry.root_of(module)
         if root is None or not self._watchable():
             return
         self._mode.leave()
@@ -215,7 +191,7 @@ class Watcher:
             self._finish_by_hand(self._step)
         step = self._step
         if step is None:
-            step = self._step = Step(self._registry.is_probed(root))
+            step = self._step = Step(self.registry.is_probed(root))
             if not root.optimized:
                 by_hand.begin(step, root)
         self._active, self._root, self._probe = module, root, None
@@ -260,7 +236,7 @@ class Watcher:
 
     def _push(self) -> None:
         if not self._mode.enter():
-            for root in self._registry.roots:
+            for root in self.registry.roots:
                 root.unseen["loss"] = (
                     "a torch function mode of the program was active around the model's call; "
                     "calls of loss functions and activations were not seen"
@@ -366,14 +342,14 @@ class Watcher:
             return
         self._mode.leave()
         self._active = self._probe = None
-        if not self._registry.owns(optimizer):
+        if not self.registry.owns(optimizer):
             return
         # step(optimizer, closure): the optimizer itself comes first.
         closure = (len(args) > 1 and callable(args[1])) or callable(kwargs.get("closure"))
-        run = self._registry.run_of(self._step, optimizer)
+        run = self.registry.run_of(self._step, optimizer)
         if self._step is None:
             if run is None and not closure:
-                run = self._registry.unseen_run(optimizer)
+                run = self.registry.unseen_run(optimizer)
                 if run is None:
                     self._lost_updates += 1
                     return
@@ -395,11 +371,11 @@ class Watcher:
     ) -> None:
         begun = time.perf_counter()
         step = self._step
-        if step is None or not self._watchable() or not self._registry.owns(optimizer):
+        if step is None or not self._watchable() or not self.registry.owns(optimizer):
             return
         self._mode.leave()
         self._active = self._probe = None
-        run = self._registry.run_of(step, optimizer)
+        run = self.registry.run_of(step, optimizer)
         if run is None:
             return
         if run.update_source is None:
@@ -419,7 +395,7 @@ class Watcher:
         root = step.roots[0] if step.roots else None
         if root is None or root.optimized or not by_hand.changed(step, root):
             return
-        run = self._registry.run_of(step, None)
+        run = self.registry.run_of(step, None)
         if run is None:
             return
         by_hand.record(run, step)
@@ -429,7 +405,7 @@ class Watcher:
 
     @boundary
     def _abandon(self, step: Step) -> None:
-        run = self._registry.run_of(step, None)
+        run = self.registry.run_of(step, None)
         if run is not None:
             run.abandon(step)
 

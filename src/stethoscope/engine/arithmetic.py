@@ -45,7 +45,8 @@ def sign(x: Array) -> Array:
     array([-1.,  1.,  1.])
     """
     one = x.dtype.type(1)
-    return np.where(x >= 0, one, -one)
+    found: Array = np.where(x >= 0, one, -one)
+    return found
 
 
 def unit(x: Array, axis: int) -> tuple[Array, Callable[[Array], Array]]:

@@ -238,7 +238,8 @@ class Program:
         losses, optimizers, metrics: As compiled or as seen.
         inputs, targets: Facts of the data really trained on.
         fit: How it is run.
-        unseen: What the adapter cannot see in this program, topic to reason.
+        unseen: What the adapter cannot see in this program, to the reason. A `Stage` is why the
+            rules that need it are skipped; any other topic ("layer out") is told under the report.
     """
 
     framework: str

@@ -190,6 +190,14 @@ def test_disabled_callback_does_nothing(tmp_path, monkeypatch):
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.skipif(SEEN, reason="only TensorFlow's graph is not seen")
+def test_rules_that_cannot_run_say_which_backend_shows_more(tmp_path):
+    scope, _ = fit(network(), tmp_path=tmp_path)
+    reasons = {code: why for code, why in scope.report.skipped.items() if "JAX" not in why}
+    assert reasons == {}
+    assert len(scope.report.skipped) > 5
+
+
 def test_before_any_fit_there_is_a_report(tmp_path):
     report = Stethoscope(trace_dir=str(tmp_path)).report
     assert (report.verdict, report.reason) == (Verdict.UNDETERMINED, "no fit was seen")

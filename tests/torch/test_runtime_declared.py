@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch_watching import assert_nothing_left, watched
 
 import stethoscope
+from stethoscope.rules import all_rules
 from stethoscope.trace import read
 from stethoscope.types import Slot, Stage, Stat
 
@@ -61,7 +62,12 @@ def test_a_model_that_cannot_be_looked_into(way: str, unseen: set[str], tmp_path
     assert all(torch.equal(a, b) for a, b in zip(bare, seen.value, strict=True))
     rows = list(seen.trace.rows())
     assert len(rows) == 25
-    assert set(seen.trace.program.unseen) == unseen
+    declared = seen.trace.program.unseen
+    assert set(declared) == unseen
+    skipped = seen.reports[0].skipped
+    for rule in all_rules():
+        if rule.needs and rule.needs <= unseen:
+            assert skipped[rule.code] in declared.values()
     assert rows[3].get(Slot("0", "weight", Stage.UPDATE), Stat.NORM) > 0
     assert (rows[3].scalar(Stage.LOSS) > 0) == (way == "compiled-wrapper")
 

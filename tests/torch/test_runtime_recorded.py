@@ -330,7 +330,7 @@ def test_weights_updated_by_hand(tmp_path: Path) -> None:
     rows = list(trace.rows())
     assert [row.step for row in rows] == [0, 1, 2, 3]  # the last one has no successor
     assert rows[1].get(Slot("fc1", "weight", Stage.UPDATE), Stat.NORM) > 0
-    assert set(trace.program.unseen) == {"optimizer", "weight_grad"}
+    assert set(trace.program.unseen) == {"hyper", "weight_grad"}
 
 
 def test_lines_of_layers_loss_and_optimizer_are_exact(tmp_path: Path) -> None:

@@ -132,6 +132,7 @@ class Judge:
                 "steps": self._measured.steps,
                 "harm": self._harm.state.value,
                 "failure": self.failure,
+                "unseen": self._unseen(skipped),
             },
             verdict=verdict,
             reason=reason,
@@ -213,6 +214,11 @@ class Judge:
                     reason = unseen.get(stage.value, f"no {stage.value} was seen")
                     skipped[rule.code] = reason
         return skipped
+
+    def _unseen(self, skipped: Mapping[str, str]) -> dict[str, str]:
+        """What else was not seen than that for which rules were skipped."""
+        unseen = self._last.program.unseen if self._last else {}
+        return {str(topic): why for topic, why in unseen.items() if why not in skipped.values()}
 
     def _seen(self, stage: Stage) -> bool:
         if self._last is None:

@@ -16,7 +16,7 @@ from stethoscope.keras.feed import as_numpy
 from stethoscope.keras.jax_probe import Probe, all_finite, copies, together
 from stethoscope.keras.names import from_library
 from stethoscope.keras.undisturbed import undisturbed
-from stethoscope.keras.watch import Observation, Pending, Watch
+from stethoscope.keras.watch import BATCH, INSIDE, Observation, Pending, Watch
 from stethoscope.nonfinite import bad_rows, first_nonfinite
 from stethoscope.types import Stage
 
@@ -85,8 +85,9 @@ class JaxWatch(Watch):
         self._can_probe = from_library(type(self.model).train_step)
         if not self._can_probe:
             self.declare(
-                "activations",
                 "the model overrides train_step(): activations and gradients are not seen on JAX",
+                *BATCH,
+                *INSIDE,
             )
 
     def run(self, original: Callable[..., Any], *args: Any) -> Any:
@@ -151,7 +152,7 @@ class JaxWatch(Watch):
             outputs = started[1]
             self.declare_functions(probe.functions)
             for path in probe.missed:
-                self.declare(f"layer {path}", "it runs inside a loop or a rematerialized layer")
+                self.declare("it runs inside a loop or a rematerialized layer", f"layer {path}")
         seen = self._seen(probe, started, before, after)
         self.look_at_batch(x, y, outputs or None)
         self.observe([one for one in seen if not one[0].stage.is_scalar])

@@ -8,13 +8,13 @@ from typing import Any
 import keras
 import numpy as np
 
-from stethoscope.keras.watch import Watch
+from stethoscope.keras.watch import BATCH, INSIDE, Watch
 from stethoscope.nonfinite import first_nonfinite
 from stethoscope.stats import describe
 from stethoscope.types import Stage
 
 UNSEEN = (
-    "activations and gradients are not seen on the TensorFlow backend yet; "
+    "batches, activations and gradients are not seen on the TensorFlow backend yet; "
     "use the JAX or torch backend"
 )
 
@@ -25,8 +25,7 @@ class TensorFlowWatch(Watch):
     def start(self) -> None:
         """Shadows `train_function`, and declares what is not seen."""
         super().start()
-        for topic in ("activations", "gradients"):
-            self.declare(topic, UNSEEN)
+        self.declare(UNSEEN, *BATCH, *INSIDE)
 
     def run(self, original: Callable[..., Any], *args: Any) -> Any:
         """One call of the train function: `args` is the iterator, left alone."""

@@ -11,7 +11,7 @@ import torch
 
 from stethoscope.keras.taps import shadow
 from stethoscope.keras.torch_listener import Listener, rerun, seed_variables
-from stethoscope.keras.watch import Watch
+from stethoscope.keras.watch import INSIDE, Watch
 from stethoscope.nonfinite import first_nonfinite
 from stethoscope.types import Slot, Stage
 
@@ -56,7 +56,7 @@ class TorchWatch(Watch):
         batch: Any,
     ) -> None:
         if self.model.jit_compile:
-            self.declare("activations", "torch.compile runs the step: nothing can be seen in it")
+            self.declare("torch.compile runs the step: nothing can be seen in it", *INSIDE)
             return
         optimizer = self.model.optimizer
         optimizer = getattr(optimizer, "inner_optimizer", optimizer)

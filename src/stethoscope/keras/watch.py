@@ -29,6 +29,11 @@ PLAIN_STEPS_TOGETHER = 8  # losses of plain steps are read together: reading one
 END_OF_DATA = ("StopIteration", "OutOfRangeError")  # how an epoch of unknown length ends
 MAX_SCANS = 3  # per run: what is non-finite once stays so
 
+INSIDE = (Stage.PRE_ACTIVATION, Stage.OUTPUT, Stage.OUTPUT_GRAD, Stage.WEIGHT_GRAD)
+"""The stages that only a look into the step shows."""
+
+BATCH = (Stage.INPUT, Stage.TARGET)
+
 Observation = tuple[Slot, FloatArray]
 
 
@@ -183,16 +188,15 @@ class Watch(abc.ABC):
         self.monitor.session.fail(f"{text}; the training goes on.")
         self.monitor.fail(text)
 
-    def declare(self, topic: str, reason: str) -> None:
-        """Says in the Program that something is not seen."""
+    def declare(self, reason: str, *topics: Stage | str) -> None:
+        """Says in the Program what is not seen: stages, or parts of the model."""
         recorder = self.monitor.recorder
-        if topic not in recorder.program.unseen:
-            recorder.revise(unseen={**recorder.program.unseen, topic: reason})
+        recorder.revise(unseen={**dict.fromkeys(topics, reason), **recorder.program.unseen})
 
     def declare_functions(self, missed: set[str]) -> None:
         """Says where functional activations are not seen; see `functions.reasons`."""
         for topic, reason in reasons(missed).items():
-            self.declare(topic, reason)
+            self.declare(reason, topic)
 
     def observe(self, observations: Sequence[Observation]) -> None:
         """Records a probed step's tensors."""
@@ -225,7 +229,7 @@ class Watch(abc.ABC):
         if self._meters is None:
             self._meters = Meters(self.model)
             for topic, reason in self._meters.unseen.items():
-                self.declare(topic, reason)
+                self.declare(reason, topic)
         return self._meters
 
     def read(self, values: Any) -> tuple[FloatArray, float | None]:

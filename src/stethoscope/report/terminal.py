@@ -188,6 +188,8 @@ def _closing(
     if verbose:
         for code, reason in sorted(report.skipped.items()):
             yield from _labelled(code, reason, width)
+        for topic, reason in report.meta.get("unseen", {}).items():
+            yield from _labelled("not seen", f"{topic.replace('_', ' ')}: {reason}", width)
 
 
 def _overhead(report: Report) -> str:

@@ -12,12 +12,11 @@ import torch
 from stethoscope.torch.roots import Root
 from stethoscope.torch.step import Step
 from stethoscope.torch.tensors import measurable
+from stethoscope.torch.unseen import BY_HAND
 from stethoscope.torch.update import total_norm, updates
 
 if TYPE_CHECKING:
     from stethoscope.torch.runs import Run
-
-REASON = "the program updates its weights itself: no torch.optim optimizer was seen"
 
 
 def begin(step: Step, root: Root) -> None:
@@ -40,5 +39,4 @@ def changed(step: Step, root: Root) -> bool:
 def record(run: Run, step: Step) -> None:
     """Records weights and updates; the gradients are the program's own affair by now."""
     updates(run, step, with_weights=True)
-    run.unseen("optimizer", REASON)
-    run.unseen("weight_grad", REASON)
+    run.unseen(BY_HAND)

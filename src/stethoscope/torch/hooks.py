@@ -36,6 +36,15 @@ def boundary(method: F) -> F:
     return guarded  # type: ignore[return-value]
 
 
+def words(error: BaseException) -> str:
+    """An error of ours, with the place it came from."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    where = f"{frame.tb_frame.f_code.co_name}:{frame.tb_lineno}" if frame else "?"
+    return f"{type(error).__name__}: {error} (in {where})"
+
+
 def hidden() -> bool:
     """Whether a dispatch mode of the program would see our own operations."""
     return torch._C._len_torch_dispatch_stack() > 0

@@ -241,7 +241,7 @@ def _hand_written(step: Step, root: Root, loss: Tensor) -> None:
         site.computed = spec.output is not None and site.output is None
     site.calls += 1
     pair = compared(step.calls, loss, outputs=names)
-    root.unseen["metric"] = UNKNOWN_FORMULA if pair is None else BY_HAND
+    root.unseen[Stage.METRIC] = UNKNOWN_FORMULA if pair is None else BY_HAND
     if pair is not None:
         _target(step, root, site, pair[1])
         step.targets.append(((root.number, f"#{site.number}"), pair[1]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -97,12 +98,12 @@ class Run:
             rows = self._monitor.recorder.rows_written
             self._monitor.schedule.alarm(rows // self._optimizers.active)
 
-    def unseen(self, topic: str, reason: str) -> None:
+    def unseen(self, reasons: Mapping[str, str]) -> None:
         """Declares what cannot be seen of this run."""
-        self._notes[topic] = reason
+        self._notes.update(reasons)
         if self._monitor is not None:
             program = self._monitor.recorder.program
-            self._monitor.recorder.revise(unseen={**program.unseen, topic: reason})
+            self._monitor.recorder.revise(unseen={**program.unseen, **reasons})
 
     def path(self, key: Key) -> str:
         """The layer's path in the Program."""
@@ -157,7 +158,7 @@ class Run:
             monitor = self._monitor = self.session.open(program)
         if step.probing:
             self._probed += 1
-            if step.tensors and step.roots and "optimizer" not in self._notes:
+            if step.tensors and step.roots and Stage.HYPER not in self._notes:
                 self._notes.clear()  # declared before the model was called
             self._structure.learn(step.flow)
             for place in step.tensors:

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from stethoscope.diagnosis import locate
-from stethoscope.torch import asif, by_hand, losses_seen, sources
+from stethoscope.torch import asif, by_hand, losses_seen, sources, unseen
 from stethoscope.torch.flow import tensors_in
-from stethoscope.torch.hooks import GlobalHooks, boundary, hidden, is_eager
+from stethoscope.torch.hooks import GlobalHooks, boundary, hidden, is_eager, words
 from stethoscope.torch.mode import CallMode
 from stethoscope.torch.probe import Probe
 from stethoscope.torch.registry import Group, Registry
@@ -28,17 +28,6 @@ from stethoscope.torch.roots import Root, is_compiled
 from stethoscope.torch.sources import Sources
 from stethoscope.torch.step import Batch, Step
 from stethoscope.torch.update import after_update, before_update
-
-STAGES_OF_A_CALL = ("input", "target", "pre_activation", "output", "loss", "metric", "output_grad")
-NOT_CALLED = (
-    "the model was never called in training mode with gradients enabled, outside a compiled "
-    "function: only weights, gradients and updates were seen"
-)
-COMPILED = dict.fromkeys(
-    ("pre_activation", "output", "output_grad"),
-    "the model is compiled: what happens inside its forward pass is not seen",
-)
-
 
 TorchCall = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
@@ -123,11 +112,7 @@ class Watcher:
     def fail(self, error: BaseException) -> None:
         """Something of ours broke: says so once, and stops to watch."""
         if self.failure is None:
-            frame = error.__traceback__
-            while frame is not None and frame.tb_next is not None:
-                frame = frame.tb_next
-            where = f"{frame.tb_frame.f_code.co_name}:{frame.tb_lineno}" if frame else "?"
-            self.failure = f"{type(error).__name__}: {error} (in {where})"
+            self.failure = words(error)
             note = f"watching PyTorch stopped after an internal error: {self.failure}"
             for session in dict.fromkeys(group.session for group in self.registry.groups):
                 session.fail(note)
@@ -199,7 +184,7 @@ class Watcher:
         compiled = is_compiled(module)
         if compiled:
             self._hooks.suspend(module)
-            root.unseen.update(COMPILED)
+            root.unseen.update(unseen.COMPILED)
         elif step.probing:
             self._probe = Probe(step, root)
             self._probe.enter(module, args)
@@ -237,10 +222,7 @@ class Watcher:
     def _push(self) -> None:
         if not self._mode.enter():
             for root in self.registry.roots:
-                root.unseen["loss"] = (
-                    "a torch function mode of the program was active around the model's call; "
-                    "calls of loss functions and activations were not seen"
-                )
+                root.unseen.update(unseen.MODE_OF_THE_USER)
 
     def _call(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         step, above = self._step, sys._getframe(1)
@@ -353,8 +335,7 @@ class Watcher:
                 if run is None:
                     self._lost_updates += 1
                     return
-                for topic in STAGES_OF_A_CALL:
-                    run.unseen(topic, NOT_CALLED)
+                run.unseen(unseen.NOT_CALLED)
             self._step = Step(run is None or run.is_probed())
         step = self._step
         step.closure = closure

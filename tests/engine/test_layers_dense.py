@@ -1,8 +1,9 @@
 """Dense, Activation and Add against finite differences."""
 
+import numpy as np
 import pytest
 
-from stethoscope.engine import Activation, Add, Dense
+from stethoscope.engine import Activation, Add, Dense, Input, Network
 from tests.engine.differences import check_layer
 
 
@@ -15,6 +16,12 @@ def test_dense(shape, use_bias):
 @pytest.mark.parametrize("name", ["linear", "sigmoid", "softmax", "tanh"])
 def test_activation(name):
     check_layer(Activation(name), (2, 5))
+
+
+def test_whole_numbers_become_the_networks_dtype():
+    x = Input((3,))
+    network = Network([x], [Dense(2)(x)])
+    assert network.forward([np.arange(6).reshape(2, 3)]).values[-1].dtype == np.float32
 
 
 def test_add():

@@ -7,7 +7,9 @@ import pytest
 
 from stethoscope.diagnosis.harm import State, judge
 from stethoscope.faults._measure import Measurements
-from stethoscope.program import DataSpec, LossSpec, OptimizerSpec, Program
+from stethoscope.program import ConstantErrors, DataSpec, LossSpec, OptimizerSpec, Program
+from stethoscope.rules._series import Series
+from stethoscope.types import Slot, Stage
 from stethoscope.vocabulary import Expects
 
 BASELINE = np.log(10)
@@ -28,12 +30,19 @@ def program(**changes: object) -> Program:
     return Program("torch", **{**known, **changes})
 
 
-def state(course: np.ndarray, **changes: object) -> State:
+def measurements(course: np.ndarray, agreement: np.ndarray | None = None, moved: bool = True):
     measured = Measurements()
     for loss in course:
         measured.loss.add(float(loss))
+    for value in agreement if agreement is not None else ():
+        measured.agreement.add(float(value))
+    measured.moved = lambda share: moved
     measured.steps = len(course)
-    return judge(program(**changes), measured).state
+    return measured
+
+
+def state(course: np.ndarray, **changes: object) -> State:
+    return judge(program(**changes), measurements(course)).state
 
 
 STEPS = np.arange(600)
@@ -89,3 +98,59 @@ def test_without_a_baseline_a_fall_learns_and_a_rise_says_nothing():
     assert state(1 + STEPS / 100 + 0.01 * NOISE[:600], losses=weighted) is State.HARMED
     assert state(7 - STEPS / 100 + 0.01 * NOISE[:600], losses=unknown) is State.LEARNING
     assert state(1 + 0.1 * NOISE[:600], losses=unknown) is State.UNKNOWN
+
+
+FLAT = BASELINE + 0.3 * NOISE[:600]
+
+
+@pytest.mark.parametrize(
+    ("agreement", "moved", "expected"),
+    [
+        pytest.param(0.09 + 0.1 * NOISE[:600], True, State.LEARNING, id="faint-but-clear"),
+        pytest.param(0.1 * NOISE[:600], True, State.HARMED, id="none"),
+        pytest.param(np.zeros(600), True, State.HARMED, id="output-is-constant"),
+        pytest.param(0.3 + 0.1 * NOISE[:600], False, State.HARMED, id="luck-of-the-first-weights"),
+        pytest.param(0.02 + 0.5 * NOISE[:40], True, State.UNKNOWN, id="would-not-have-been-seen"),
+    ],
+)
+def test_at_the_baseline_the_predictions_decide(agreement, moved, expected):
+    assert judge(program(), measurements(FLAT, agreement, moved)).state is expected
+
+
+def test_far_above_the_baseline_no_agreement_helps():
+    measured = measurements(1.5 * FLAT, 0.3 + 0.1 * NOISE[:600])
+    assert judge(program(), measured).state is State.HARMED
+
+
+def real(**facts: object) -> dict[str, object]:
+    target = DataSpec(shape=(1,), min=-3, max=3, mean=0, std=1, integer_valued=False,
+                      rows_seen=10000, complete=True, **facts)  # fmt: skip
+    return {"losses": (LossSpec("mae", "L1Loss", expects=Expects.VALUES),), "targets": (target,)}
+
+
+def test_a_bound_of_the_baseline_shows_harm_and_no_learning():
+    course = 0.8 + 0.01 * NOISE[:600]
+    assert state(course, **real()) is State.UNKNOWN
+    assert state(course, **real(best_constant=ConstantErrors(1.0, 0.7979))) is State.HARMED
+    assert state(0.5 * course, **real(best_constant=ConstantErrors(1.0, 0.7979))) is State.LEARNING
+    assert state(1.3 * course, **real()) is State.HARMED
+
+
+def test_targets_that_grow_with_the_run_have_no_criterion():
+    measured = measurements(0.1 + STEPS / 100)
+    values = real()
+    assert judge(program(**values), measured).state is State.HARMED
+    series = measured.targets.setdefault(Slot("", "0", Stage.TARGET), Series())
+    for step in range(60):
+        series.add(1.0 + step)
+    found = judge(program(**values), measured)
+    assert (found.state, found.criterion) == (State.UNKNOWN, False)
+
+
+def test_rows_that_are_weighted_have_no_criterion():
+    target = DataSpec(shape=(2,), min=-1, max=1, mean=0, std=1, rows_sum_to_one=False,
+                      rows_seen=10000, batches_seen=100)  # fmt: skip
+    loss = LossSpec("categorical_crossentropy", "cross_entropy", expects=Expects.LOGITS)
+    changes = {"losses": (loss,), "targets": (target,)}
+    found = judge(program(**changes), measurements(0.1 * NOISE[:600]))
+    assert (found.state, found.criterion) == (State.UNKNOWN, False)

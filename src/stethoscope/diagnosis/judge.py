@@ -94,7 +94,8 @@ class Judge:
         self._last = row
         self._stale = True
         if found or row.probed or row.events:
-            self._diagnose()
+            self._harm, self._diagnoses = self._diagnose(self._last, self._confirmed)
+            self._stale = False
         return found
 
     def new_errors(self) -> list[Diagnosis]:
@@ -119,36 +120,38 @@ class Judge:
         return changes
 
     def report(self, meta: Mapping[str, Any], overhead: Mapping[str, float]) -> Report:
-        """The report on the rows so far."""
+        """The report on the rows so far; asking for it in the middle of a run changes nothing."""
+        harm, diagnoses = self._harm, self._diagnoses
         try:
-            self._diagnose()
+            if self._stale and self._last is not None:
+                harm, diagnoses = self._diagnose(self._last, dict(self._confirmed))
         except Exception as error:
             self.fail(f"judging failed: {type(error).__name__}: {error}")
         skipped = self._skipped()
-        verdict, reason = self._verdict()
+        verdict, reason = self._verdict(harm, diagnoses)
         return Report(
             meta={
                 **meta,
                 "steps": self._measured.steps,
-                "harm": self._harm.state.value,
+                "harm": harm.state.value,
                 "failure": self.failure,
                 "unseen": self._unseen(skipped),
             },
             verdict=verdict,
             reason=reason,
-            diagnoses=tuple(self._diagnoses),
+            diagnoses=tuple(diagnoses),
             symptoms=tuple(self._symptoms),
             ran=tuple(rule.code for rule in self._rules if rule.code not in skipped),
             skipped=skipped,
             overhead=overhead,
         )
 
-    def _diagnose(self) -> None:
-        if not self._stale or self._last is None:
-            return
-        self._stale = False
-        program = self._last.program
-        self._harm = harms.judge(program, self._measured)
+    def _diagnose(
+        self, row: Row, confirmed: dict[tuple[str, Severity], int]
+    ) -> tuple[harms.Harm, list[Diagnosis]]:
+        """What can be said after `row`, with the step at which each severity was reached."""
+        program = row.program
+        harm = harms.judge(program, self._measured)
         standing = self._standing(program)
         findings = Findings(program, standing, self._measured)
         suspects: list[Suspect] = []
@@ -160,9 +163,8 @@ class Judge:
                 suspects.extend(fault.consider(findings))
             except Exception as error:  # as for rules
                 self._broken[fault.name] = f"{fault.name} failed: {type(error).__name__}: {error}"
-        self._diagnoses = [
-            self._confirm(diagnosis) for diagnosis in rank(suspects, standing, self._harm)
-        ]
+        ranked = rank(suspects, standing, harm)
+        return harm, [_confirm(diagnosis, row.step, confirmed) for diagnosis in ranked]
 
     def _standing(self, program: Program) -> tuple[Symptom, ...]:
         """The symptoms that still hold: what was said of the Program is asked of it again.
@@ -182,26 +184,19 @@ class Judge:
             s for s in self._symptoms if s.rule not in asked or (s.rule, s.place.key) in self._holds
         )
 
-    def _confirm(self, diagnosis: Diagnosis) -> Diagnosis:
-        if diagnosis.severity is Severity.NOTE or self._last is None:
-            return diagnosis
-        key = (f"{diagnosis.fault} {diagnosis.place.key}", diagnosis.severity)
-        step = self._confirmed.setdefault(key, self._last.step)
-        return dataclasses.replace(diagnosis, confirmed=step)
-
-    def _verdict(self) -> tuple[Verdict, str]:
-        bad = [d for d in self._diagnoses if d.severity is not Severity.NOTE]
+    def _verdict(self, harm: harms.Harm, diagnoses: list[Diagnosis]) -> tuple[Verdict, str]:
+        bad = [d for d in diagnoses if d.severity is not Severity.NOTE]
         if bad:
             return Verdict.FAULTY, bad[0].message
         if self.failure is not None:
             return Verdict.UNDETERMINED, self.failure
-        if self._harm.state is harms.State.LEARNING:
-            return Verdict.HEALTHY, self._harm.reason
-        if self._harm.reason == harms.NO_CRITERION:
-            return Verdict.HEALTHY, f"nothing was found; {self._harm.reason}"
-        if self._harm.state is harms.State.HARMED:
-            return Verdict.UNDETERMINED, f"{self._harm.reason}, but no cause was found"
-        return Verdict.UNDETERMINED, self._harm.reason
+        if harm.state is harms.State.LEARNING:
+            return Verdict.HEALTHY, harm.reason
+        if not harm.criterion:
+            return Verdict.HEALTHY, f"nothing was found; {harm.reason}"
+        if harm.state is harms.State.HARMED:
+            return Verdict.UNDETERMINED, f"{harm.reason}, but no cause was found"
+        return Verdict.UNDETERMINED, harm.reason
 
     def _skipped(self) -> dict[str, str]:
         if self._stopped is not None:
@@ -249,6 +244,15 @@ def check(path: str | Path, config: Config | None = None) -> Report:
         "rank": trace.meta.get("rank", 0),
     }
     return judge.report(meta, trace.meta.get("overhead", {}))
+
+
+def _confirm(
+    diagnosis: Diagnosis, step: int, confirmed: dict[tuple[str, Severity], int]
+) -> Diagnosis:
+    if diagnosis.severity is Severity.NOTE:
+        return diagnosis
+    key = (f"{diagnosis.fault} {diagnosis.place.key}", diagnosis.severity)
+    return dataclasses.replace(diagnosis, confirmed=confirmed.setdefault(key, step))
 
 
 def _selected(rule: Rule, config: Config) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from stethoscope.agreement import CORRELATION
 from stethoscope.row import Row, RowKind
 from stethoscope.rules._series import Series
 from stethoscope.rules._updates import update_ratios
@@ -21,6 +22,8 @@ class Measurements:
 
     Attributes:
         loss: The training loss of every step.
+        agreement: Correlation of predictions and targets, of each step where it was seen.
+        targets: Root mean square of real-valued targets of each probed step, by their slot.
         rates: First and latest learning rate.
         ratios: Update over weight of each kernel on the first `EARLY_PROBES` probed steps.
         steps, probes: How many were seen.
@@ -30,6 +33,8 @@ class Measurements:
 
     def __init__(self) -> None:
         self.loss = Series()
+        self.agreement = Series()
+        self.targets: dict[Slot, Series] = {}
         self.rates: tuple[float, float] = (math.nan, math.nan)
         self.ratios: dict[Slot, list[float]] = {}
         self.steps = 0
@@ -46,6 +51,9 @@ class Measurements:
         loss = row.scalar(Stage.LOSS)
         if not math.isnan(loss):
             self.loss.add(loss)
+        agreement = row.scalar(Stage.LOSS, param=CORRELATION)
+        if not math.isnan(agreement):
+            self.agreement.add(agreement)
         rate = row.scalar(Stage.HYPER, param="learning_rate")
         if not math.isnan(rate):
             first = rate if math.isnan(self.rates[0]) else self.rates[0]
@@ -65,6 +73,9 @@ class Measurements:
                 if vector[POSITION[Stat.COUNT]] == vector[POSITION[Stat.COUNT]]:
                     self._first.setdefault(slot, vector)
                     self._last[slot] = vector
+        for slot, norm in row.each(Stage.TARGET, Stat.NORM):
+            count = max(row.get(slot, Stat.COUNT), 1.0)
+            self.targets.setdefault(slot, Series()).add(norm / math.sqrt(count))
         if self.probes <= EARLY_PROBES:
             for slot, ratio in update_ratios(row):
                 self.ratios.setdefault(slot, []).append(ratio)
@@ -76,6 +87,15 @@ class Measurements:
     def last(self, slot: Slot, stat: Stat) -> float:
         """A statistic at the latest probe of a tensor; NaN when it was not recorded."""
         return _of(self._last, slot, stat)
+
+    def moved(self, share: float) -> bool:
+        """Whether a weight changed by a share of its spread since its first probe."""
+        for slot in self.slots(Stage.WEIGHT):
+            spread = max(self.first(slot, Stat.STD), abs(self.first(slot, Stat.MEAN)))
+            for stat in (Stat.MEAN, Stat.STD, Stat.MIN, Stat.MAX):
+                if abs(self.last(slot, stat) - self.first(slot, stat)) > share * spread:
+                    return True
+        return False
 
     def slots(self, stage: Stage) -> list[Slot]:
         """The tensors that were seen at a stage, in the order of their first appearance."""

@@ -87,4 +87,4 @@ def _arrived(findings: Findings, floor: float | None) -> bool:
     known = trivial_loss(findings.program)
     if floor is None or known is None or not math.isfinite(error):
         return False
-    return level < floor + NEAR * (known[0] - floor)
+    return level < floor + NEAR * (known.high - floor)

@@ -16,7 +16,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from stethoscope.keras.feed import Feed
+from stethoscope.agreement import CORRELATION, MAX_ELEMENTS, correlation
+from stethoscope.keras.feed import Feed, as_numpy, named
 from stethoscope.keras.functions import reasons
 from stethoscope.keras.layout import Layout
 from stethoscope.keras.meters import Meters
@@ -211,6 +212,12 @@ class Watch(abc.ABC):
 
     def look_at_batch(self, x: Any, y: Any, outputs: Sequence[Any] | None) -> None:
         """Takes the facts of a probed step's data and of what the model made of it."""
+        targets = [tensor for _, tensor in named(y)]
+        alone = outputs is not None and len(outputs) == len(targets) == 1
+        if outputs is not None and alone and int(np.prod(outputs[0].shape)) <= MAX_ELEMENTS:
+            value = correlation(as_numpy(outputs[0]), as_numpy(targets[0]))
+            if value is not None:
+                self.monitor.recorder.scalar(Stage.LOSS, value, param=CORRELATION)
         if not self.feed.wants_batches:
             return
         self.feed.batch(x, y)

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable
 
 from stethoscope.program import DataSpec, LossSpec, Program
 from stethoscope.vocabulary import LOSSES, TargetKind
 
-TARGETS_TO_BELIEVE = 256  # or 20 batches: below that the prior of the classes is mostly noise
+TARGETS_TO_BELIEVE = 256  # or 20 batches: below that a spread is mostly noise
+TARGETS_A_CLASS = 20  # the entropy of fewer is too low by over 1/40 nat (Miller 1955)
+SURE = 2.0  # standard errors of a figure that is known from a sample
 
 
-def trivial_loss(program: Program) -> tuple[float, str] | None:
-    """The loss of the best constant prediction, and its name in words.
+@dataclasses.dataclass(frozen=True)
+class Baseline:
+    """The loss of the best prediction that ignores the input, between two bounds.
+
+    Attributes:
+        low: It is at least that: only a loss below it shows that the input is used. -inf where
+            nothing is known.
+        high: It is at most that: only a loss that is not below it shows that it is not.
+        words: How it is called.
+    """
+
+    low: float
+    high: float
+    words: str
+
+
+def trivial_loss(program: Program) -> Baseline | None:
+    """The loss of the best constant prediction.
 
     None where it cannot be known: several losses, an unknown or weighted one, a sum over the
     batch, or targets that were not seen well enough.
@@ -29,18 +47,44 @@ def trivial_loss(program: Program) -> tuple[float, str] | None:
         return None
     kind = LOSSES[loss.name].baseline if loss.name in LOSSES else None
     if kind == "entropy":
-        return _entropy(target)
+        if loss.target_kind is TargetKind.DISTRIBUTION and not target.rows_sum_to_one:
+            return None  # rows that are weighted, as by a return
+        return _entropy(target, _units(loss))
+    if target.std is None:
+        return None
+    known = target.best_constant
     if kind == "binary_entropy":
         return _binary_entropy(target)
-    if kind == "variance" and target.std is not None:
-        variance = _mean_of(target, "std", lambda s: s * s, target.std**2)
-        if loss.config.get("root"):
-            return math.sqrt(variance), "predicting the mean gives"
-        return variance, "predicting the mean gives"
-    if kind == "absolute_deviation" and target.std is not None:
-        deviation = _mean_of(target, "std", lambda s: s, target.std)
-        return deviation, "predicting the mean gives at most"
+    if kind == "variance":
+        found = _between(
+            target, known.squared if known else None, target.std**2, "predicting the mean"
+        )
+        if not loss.config.get("root"):
+            return found
+        return Baseline(math.sqrt(max(found.low, 0.0)), math.sqrt(found.high), found.words)
+    if kind == "absolute_deviation":
+        # the mean absolute deviation is at most the standard deviation
+        return _between(
+            target, known.absolute if known else None, target.std, "predicting the median"
+        )
     return None
+
+
+def _between(target: DataSpec, known: float | None, at_most: float, words: str) -> Baseline:
+    """A spread that is known, up to the noise of a sample, or a bound of it."""
+    if known is None:
+        return Baseline(-math.inf, at_most, f"{words} gives at most")
+    noise = 0.0 if target.complete else math.sqrt(2 / max(target.rows_seen, 2))
+    return Baseline(known * max(1 - SURE * noise, 0.0), known, f"{words} gives")
+
+
+def _units(loss: LossSpec) -> int | None:
+    """Classes that the prediction has a score for; None when its shape is unknown."""
+    shape = loss.prediction_shape
+    if not shape or len(shape) < 2:
+        return None
+    axis = -1 if loss.class_axis is None else loss.class_axis
+    return shape[axis] if -len(shape) <= axis < len(shape) else None
 
 
 def target_of(program: Program, loss: LossSpec) -> DataSpec | None:
@@ -87,39 +131,50 @@ def chance(program: Program) -> float | None:
             return None
         return max(target.mean, 1 - target.mean)
     counts = [count for _, count in target.class_counts if count]
-    return max(counts) / sum(counts) if counts else None
+    if not counts:
+        return None
+    if target.complete or sum(counts) >= TARGETS_A_CLASS * len(counts):
+        return max(counts) / sum(counts)
+    units = _units(loss)
+    return 1 / units if units else None  # the commonest class has that share at least
 
 
-def _entropy(target: DataSpec) -> tuple[float, str] | None:
-    shares = [float(count) for _, count in target.class_counts if count]
+def _entropy(target: DataSpec, units: int | None) -> Baseline | None:
+    words = "predicting the class frequencies gives"
+    counts = [count for _, count in target.class_counts if count]
+    shares = [float(count) for count in counts]
     if not shares and target.rows_sum_to_one:
         shares = [c.mean for c in target.columns if c.mean > 0]
     total = sum(shares)
     if not total:
         return None
-    entropy = -sum(s / total * math.log(s / total) for s in shares)
+    shares = [s / total for s in shares]
+    entropy = -sum(s * math.log(s) for s in shares)
     if entropy < 1e-6:  # one class only: nothing can beat that
         return None
-    return entropy, "predicting the class frequencies gives"
+    rows = sum(counts) or target.rows_seen
+    if target.complete:
+        return Baseline(entropy, entropy, words)
+    # The entropy of a sample is too low, by one part in twice the rows for each class but one.
+    variance = sum(s * math.log(s) ** 2 for s in shares) - entropy**2
+    low = entropy - SURE * math.sqrt(max(variance, 0.0) / rows)
+    if rows >= TARGETS_A_CLASS * max(len(shares), units or 0):
+        return Baseline(low, entropy + (len(shares) - 1) / (2 * rows), words)
+    if units is None or units < len(shares):
+        return None
+    return Baseline(low, math.log(units), f"{words} at most")
 
 
-def _binary_entropy(target: DataSpec) -> tuple[float, str] | None:
+def _binary_entropy(target: DataSpec) -> Baseline | None:
     if target.mean is None or target.min is None or target.max is None:
         return None
     if target.min < 0 or target.max > 1:
         return None
-    return _mean_of(target, "mean", _bernoulli, _bernoulli(target.mean)), (
-        "predicting the frequency of 1 gives"
-    )
+    known = target.best_constant.binary if target.best_constant else None
+    return _between(target, known, _bernoulli(target.mean), "predicting the frequency of 1")
 
 
 def _bernoulli(p: float) -> float:
     if p <= 0 or p >= 1:
         return 0.0
     return -p * math.log(p) - (1 - p) * math.log(1 - p)
-
-
-def _mean_of(target: DataSpec, field: str, of: Callable[[float], float], fallback: float) -> float:
-    if not target.columns:
-        return fallback
-    return float(sum(of(getattr(c, field)) for c in target.columns) / len(target.columns))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from stethoscope.agreement import CORRELATION
 from stethoscope.example import CLASSIFIER, Example
 from stethoscope.program import Program
 from stethoscope.row import Row, RowKind
@@ -20,14 +21,16 @@ class LossNotDecreasing(Rule):
 
     What it detects: after 30 steps or 5 % of the planned ones, the mean of the last third of the
     losses is not clearly below what the best constant prediction would score (where that is known:
-    else not clearly below the first losses), and a trend test over the last half finds no fall.
+    else not clearly below the first losses), a trend test over the last half finds no fall, and the
+    predictions, where they are seen, do not go with the targets.
 
     Why it is bad: the model uses nothing of its input.
 
     How to fix: this is an effect: the report's diagnosis says of what.
 
-    False alarms: very noisy losses (reinforcement learning) and adversarial ones do not fall; no
-    baseline is known for them, and more than one loss in a run is left out.
+    False alarms: very noisy losses (reinforcement learning), adversarial ones and those of several
+    losses together need not fall; no baseline is known for them, and the sum is held against its
+    first values: an event, which accuses nothing by itself.
 
     References: DeepDiagnosis (ICSE'22) "loss not decreasing", DeepLocalize "model does not learn",
     in a form that does not need two equal numbers.
@@ -40,10 +43,10 @@ class LossNotDecreasing(Rule):
     healthy = CLASSIFIER
     faulty = Example(learning_rate=1e-6)
 
-    margin = 0.02  # a model that uses its input is 2 % better than one that does not
+    margin = 0.02  # of the bound: as far as a baseline of a sample of the targets can be off
 
     def start(self, program: Program) -> Any:
-        return {"series": Series(), "told": False}
+        return {"series": Series(), "agreement": Series(), "told": False}
 
     def update(self, state: Any, row: Row) -> tuple[Any, list[Symptom]]:
         loss = row.scalar(Stage.LOSS)
@@ -51,13 +54,19 @@ class LossNotDecreasing(Rule):
             return state, []
         series: Series = state["series"]
         series.add(loss)
+        agreement = row.scalar(Stage.LOSS, param=CORRELATION)
+        if not math.isnan(agreement):
+            state["agreement"].add(agreement)
         if state["told"] or series.count < least_steps(row.program) or series.count % CHECK_EVERY:
             return state, []
         level, error = series.level()
         slope, clear = series.trend()
         known = trivial_loss(row.program)
         first = series.start()
-        bound, words = known if known else (first, "the first steps gave")
+        bound, words = (known.high, known.words) if known else (first, "the first steps gave")
+        agrees, noise = state["agreement"].level(share=0.5)
+        if agrees > CLEAR * noise:  # targets that are mostly noise
+            return state, []
         slack = self.margin * abs(bound)
         if not level > bound - slack - error or (slope < 0 and clear < -CLEAR):
             return state, []

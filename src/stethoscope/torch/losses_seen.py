@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from stethoscope.agreement import MAX_ELEMENTS, correlation
 from stethoscope.data import DataProfile
 from stethoscope.diagnosis import locate
 from stethoscope.torch import describe
@@ -173,6 +174,11 @@ def _metric(step: Step, site: LossSite, index: int, pair: tuple[Tensor, Tensor])
     if found is not None:
         step.metric_of = index
         step.metrics.setdefault(found[0], []).append(found[1])
+    prediction, target = pair
+    if prediction.numel() <= MAX_ELEMENTS:
+        agrees = correlation(array(prediction), array(target), site.spec.class_axis)
+        step.metric_of = index
+        step.correlations += [agrees] if agrees is not None else []
 
 
 def due(count: int) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from stethoscope.agreement import CORRELATION
 from stethoscope.diagnosis.search import find_call
 from stethoscope.monitor import Monitor, Session
 from stethoscope.program import DataSpec, FitSpec, LossSpec, OptimizerSpec, Program
@@ -182,6 +183,9 @@ class Run:
             recorder.scalar(Stage.LOSS, step.backward[-1], param="backward")
         for name, values in step.metrics.items():
             recorder.scalar(Stage.METRIC, sum(values) / len(values), param=name)
+        if step.correlations:
+            value = sum(step.correlations) / len(step.correlations)
+            recorder.scalar(Stage.LOSS, value, param=CORRELATION)
         for index, group in enumerate(groups):
             rate = group.get("lr")
             if rate is not None:

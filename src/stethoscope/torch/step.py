@@ -66,6 +66,7 @@ class Step:
         self.backward: list[float] = []
         self.metrics: dict[str, list[float]] = {}
         self.metric_of: int | None = None
+        self.correlations: list[float] = []
         self.calls: list[Call] = []
         self.events: list[dict[str, Any]] = []
         self.spent = 0.0

@@ -42,6 +42,7 @@ class DataProfile:
         self._rows = self._batches = 0
         self._nonfinite = 0
         self._all: Moments | None = None
+        self._beyond = 0.0
         self._best_constant = BestConstant()
         self._integer = True
         self._sums_to_one: bool | None = None
@@ -87,6 +88,7 @@ class DataProfile:
         now = Moments.of(known.reshape(-1, 1))
         self._all = now if self._all is None else self._all.merge(now)
         self._best_constant.add(values)
+        self._beyond += float(np.abs(known - np.clip(known, 0.0, 1.0)).sum())
         self._integer = self._integer and bool(np.all(known == np.floor(known)))
         self._rows_facts(values)
         self._distinct_facts(known)
@@ -110,8 +112,8 @@ class DataProfile:
         count, low, high = (float(v[0]) for v in (self._all.count, self._all.low, self._all.high))
         return dataclasses.replace(
             spec,
-            min=low,
-            max=high,
+            min=low + 0.0,  # -0 is 0
+            max=high + 0.0,
             mean=float(self._all.mean[0]),
             std=float(self._all.std[0]),
             nonfinite_share=self._nonfinite / (count + self._nonfinite),
@@ -122,6 +124,7 @@ class DataProfile:
             one_hot=self._one_hot,
             constant=low == high,
             columns=self._column_specs(),
+            beyond_unit=self._beyond / count,
             best_constant=self._best_constant.errors(),
         )
 

@@ -98,6 +98,7 @@ class DataSpec:
         one_hot: Every row is one-hot.
         constant: Every element seen is the same.
         columns: Per feature, for samples of rank 1 with at most 1024 features.
+        beyond_unit: Mean distance of the elements from 0..1; 0 for one inside.
         best_constant: The scores to beat as a target; None where samples differ in shape.
         rows_seen, batches_seen: How much was looked at.
         complete: The whole data set was seen.
@@ -121,6 +122,7 @@ class DataSpec:
     one_hot: bool | None = None
     constant: bool | None = None
     columns: tuple[ColumnFacts, ...] = ()
+    beyond_unit: float = 0.0
     best_constant: ConstantErrors | None = None
     rows_seen: int = 0
     batches_seen: int = 0

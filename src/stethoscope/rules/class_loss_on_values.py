@@ -17,13 +17,14 @@ class ClassLossOnValues(ProgramRule):
     """A loss for classes is used on real values.
 
     What it detects: a binary crossentropy on targets that are no labels and no probabilities: many
-    distinct values, some outside 0..1.
+    distinct values, by more than 0.05 outside 0..1 on average; from a first batch, by more than 1.
 
     Why it is bad: it has no minimum at the targets, and none at all where they are larger than 1.
 
     How to fix: squared or absolute error with an output without activation.
 
-    False alarms: a crossentropy over classes whose one-hot rows are weighted (policy gradients) has
+    False alarms: images that interpolation has carried a little beyond 0..1 have a smaller distance
+    on average. A crossentropy over classes whose one-hot rows are weighted (policy gradients) has
     targets outside 0..1 on purpose; it is not read.
 
     References: AUTOTRAINER; DeepFD "wrong loss".
@@ -37,6 +38,9 @@ class ClassLossOnValues(ProgramRule):
         data="real", outputs=1, loss="binary_crossentropy", target_scale=5.0, target_offset=3.0
     )
 
+    far = 0.05  # bicubic interpolation of images in 0..1 overshoots by 0.01 on average
+    far_at_once = 1.0  # standardized values are 0.48 outside on average, a batch of them up to 1
+
     def inspect(self, program: Program) -> Iterable[Symptom]:
         """One symptom a loss."""
         for head in heads(program):
@@ -46,14 +50,15 @@ class ClassLossOnValues(ProgramRule):
                 continue
             if target is None or target.min is None or target.max is None:
                 continue
-            outside = target.min < -0.01 or target.max > 1.01
+            far = self.far if target.believable else self.far_at_once
             whole = target.integer_valued and (target.distinct or 0) <= 100
-            if not outside or whole or is_class_ids(target):
+            if not target.beyond_unit > far or whole or is_class_ids(target):
                 continue
             evidence = [
+                Evidence("mean distance of the targets from 0..1", target.beyond_unit, far, ">"),
                 Evidence(
                     "range of the targets", f"{target.min:.4g}..{target.max:.4g}", "0..1", "!="
-                )
+                ),
             ]
             yield self.symptom(
                 loss_place(program, head.index),

@@ -16,15 +16,16 @@ class LabelEncoding(ProgramRule):
     """The labels are not encoded as the loss takes them.
 
     What it detects: class ids that are not whole numbers, negative (other than the ignored id), or
-    counted from 1 under as many units as classes; labels of a binary loss such as -1/1 or 0/255;
-    one-hot rows scaled away from 1.
+    counted from 1 under as many units as classes; labels of a binary loss such as -1/1 or 0/255,
+    seen in the whole data or in 20 batches.
 
     Why it is bad: fractions are cut to whole ids, so all samples get the same class; ids beyond the
     classes are read as none at all; a target of -1 or 255 has no probability to meet.
 
     How to fix: whole ids from 0, or one-hot rows, or 0/1.
 
-    False alarms: padding ids of a loss that is told the lengths (CTC); it is not read.
+    False alarms: padding ids of a loss that is told the lengths (CTC), and one-hot rows that are
+    weighted by a return (policy gradients): neither is read.
 
     References: DeepLocalize benchmark, post 59325381; TheDeepChecker.
     """
@@ -50,11 +51,11 @@ class LabelEncoding(ProgramRule):
                     head.units,
                     head.loss.ignore_index,
                 )
-            elif kind in (TargetKind.BINARY, TargetKind.DISTRIBUTION) and expects in (
+            elif kind is TargetKind.BINARY and expects in (
                 Expects.PROBABILITIES,
                 Expects.LOGITS,
             ):
-                few = target.integer_valued and target.distinct == 2
+                few = target.integer_valued and target.distinct == 2 and target.believable
                 if few and (target.min < 0 or target.max > 1):
                     found = (
                         Evidence("labels", f"{target.min:g} and {target.max:g}", "0 and 1", "!="),

@@ -7,22 +7,28 @@ import math
 from stethoscope.program import DataSpec
 from stethoscope.types import Change, Fix, Op, SourceRef
 
+PIXEL = 255  # the largest of 8 bits
+LEAST_PIXEL = 16  # what reaches no further is standardized like any other data
+MANY = 64  # columns that are listed one by one, though one figure would do for all
+ALIKE = 2.0  # columns whose size is within that factor of all of them are on one scale
+GOOD = (0.1, 3.0)  # a column of a deviation above and a size below that is left as it is
+
 
 def scaling(data: DataSpec, path: str, source: SourceRef | None) -> Fix:
     """A fix that brings data to a mean near 0 and a standard deviation near 1.
 
-    Pixels (whole numbers or not, from 0 to at most 255) are divided by 255; columns that are on
-    scales of their own are standardized, each with its measured mean and deviation.
+    Pixels (samples of two axes or more, from 0 to at most 255) are divided by 255; columns that are
+    on scales of their own are standardized, each with its measured mean and deviation.
     """
     low, high = data.min or 0.0, data.max or 0.0
-    image = data.shape is not None and (len(data.shape) >= 2 or data.shape[-1:] > (64,))
-    if image and low >= 0 and 16 < high <= 255:
-        return Fix(f"divide {path} by 255", Change(Op.SCALE, path, 1 / 255, source))
-    if data.columns and len(data.columns) <= 64:
+    image = data.shape is not None and len(data.shape) >= 2
+    if image and low >= 0 and LEAST_PIXEL < high <= PIXEL:
+        return Fix(f"divide {path} by {PIXEL}", Change(Op.SCALE, path, 1 / PIXEL, source))
+    if data.columns and not (len(data.columns) > MANY and _alike(data)):
         columns = {
             str(i): {"mean": c.mean, "std": c.std}
             for i, c in enumerate(data.columns)
-            if c.std > 0 and (math.hypot(c.mean, c.std) > 3 or c.std < 0.1)
+            if c.std > 0 and (math.hypot(c.mean, c.std) > GOOD[1] or c.std < GOOD[0])
         }
         names = ", ".join(list(columns)[:6]) + (" and more" if len(columns) > 6 else "")
         return Fix(
@@ -37,6 +43,17 @@ def scaling(data: DataSpec, path: str, source: SourceRef | None) -> Fix:
     )
 
 
+def _alike(data: DataSpec) -> bool:
+    """Whether one mean and one deviation serve all columns; one that never varies needs none."""
+    mean, std = data.mean or 0.0, data.std or 1.0
+    return all(
+        std / ALIKE <= c.std <= std * ALIKE and abs(c.mean - mean) <= std
+        for c in data.columns
+        if c.std > 0
+    )
+
+
 def index_of(path: str | None) -> int:
+    """The index in a path such as `data.input[1]`; 0 without one."""
     digits = (path or "").rpartition("[")[2].rstrip("]")
     return int(digits) if digits.isdigit() else 0

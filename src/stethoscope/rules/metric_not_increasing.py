@@ -19,8 +19,9 @@ class MetricNotIncreasing(Rule):
     """The accuracy is no better than naming the commonest class.
 
     What it detects: after 30 steps or 5 % of the planned ones, the mean of the last third of the
-    batch accuracies is not above the share of the commonest class by four standard errors, and a
-    trend test over the last half finds no rise.
+    batch accuracies is not above the share of the commonest class by 0.02 and four standard errors,
+    and a trend test over the last half finds no rise. Where that bound is 1 or more, no accuracy
+    could pass it, and nothing is said.
 
     Why it is bad: the model uses nothing of its input.
 
@@ -59,7 +60,7 @@ class MetricNotIncreasing(Rule):
         level, error = series.level()
         slope, clear = series.trend()
         least = bound + self.margin + CLEAR * error
-        if level > least or (slope > 0 and clear > CLEAR):
+        if least >= 1 or level > least or (slope > 0 and clear > CLEAR):
             return state, []
         state["told"] = True
         evidence = [

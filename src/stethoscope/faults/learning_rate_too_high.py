@@ -22,6 +22,9 @@ from stethoscope.rules.update_ratio_too_large import UpdateTooLarge
 from stethoscope.types import Place, SymptomClass
 
 UNLIKELY = 0.4
+BASE = 0.55  # one figure speaks for it
+BEARABLE = 0.03  # of its size: ten times what is usual in the steps of a run that learns well
+WILD = 0.3  # of its size: after a few such steps nothing is left of a kernel
 LEAST_RATE = 1e-9  # no schedule spans more: a rate that far off is not what is wrong
 
 
@@ -47,12 +50,12 @@ class LearningRateTooHigh(Fault):
         slot, ratio = first
         early = max(max(r) for r in measured.ratios.values())
         jumps = _jumped(measured)
-        if not too_large and early < 0.03:
+        if not too_large and early < BEARABLE:
             return  # the steps were small: something else blew up
         symptoms = sorted(too_large + blown, key=lambda s: s.place.step or 0)
         steps_before = min(s.place.step or 0 for s in symptoms)
-        sure = 0.55
-        sure += 0.2 if early > 0.3 else 0.0
+        sure = BASE
+        sure += 0.2 if early > WILD else 0.0
         sure += 0.15 if jumps else 0.0
         grew = jumps or bool(findings.of(*GROWTH))
         if not grew and early < UpdateTooLarge.at_once and measured.nonfinite_step is not None:

@@ -22,7 +22,8 @@ class TinyBatchNorm(ProgramRule):
 
     How to fix: a larger batch, or layer or group normalization.
 
-    False alarms: a ragged last batch; only the commonest batch counts. A suspicion.
+    False alarms: a ragged last batch; the batch that was asked for counts, or the mean of those
+    seen. A suspicion.
 
     References: Wu and He 2018 (group normalization).
     """

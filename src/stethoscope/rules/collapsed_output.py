@@ -61,7 +61,7 @@ class CollapsedOutput(StreakRule):
             return None
         if scale > 0 and varies > self.share * scale:
             return None
-        evidence = [
-            Evidence(f"spread of {slot.layer} across samples", varies, self.share * scale, "<")
-        ]
+        bound = self.share * scale
+        relation = "<" if varies < bound else "="  # 0 where the output itself is 0
+        evidence = [Evidence(f"spread of {slot.layer} across samples", varies, bound, relation)]
         return evidence, f"The output {slot.layer} is the same for every sample."

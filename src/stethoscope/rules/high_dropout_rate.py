@@ -14,10 +14,10 @@ from stethoscope.vocabulary import LayerKind
 class ExcessiveDropout(ProgramRule):
     """Dropout removes most of what it gets.
 
-    What it detects: a rate of 0.8 or more.
+    What it detects: a rate above 0.75.
 
-    Why it is bad: four of five activations are lost at every step; what is left is mostly noise.
-    Often the share to keep was meant.
+    Why it is bad: more than three of four activations are lost at every step; what is left is
+    mostly noise. Often the share to keep was meant.
 
     How to fix: a rate of 0.2 to 0.5.
 
@@ -32,7 +32,7 @@ class ExcessiveDropout(ProgramRule):
     healthy = CLASSIFIER
     faulty = Example(dropout=0.95)
 
-    high = 0.8  # Srivastava et al. 2014 use 0.2 to 0.5; UMLAUT's users confused keep and drop
+    high = 0.75  # Srivastava et al. 2014 use 0.2 to 0.5; UMLAUT's users confused keep and drop
 
     def inspect(self, program: Program) -> Iterable[Symptom]:
         """One symptom a layer."""
@@ -40,7 +40,7 @@ class ExcessiveDropout(ProgramRule):
             rate = spec.config.get("rate", spec.config.get("p"))
             if spec.kind is not LayerKind.DROPOUT or not isinstance(rate, (int, float)):
                 continue
-            if rate >= self.high:
+            if rate > self.high:
                 evidence = [Evidence(f"rate of {spec.path}", float(rate), self.high, ">")]
                 yield self.symptom(
                     layer_place(program, spec.path),

@@ -8,7 +8,7 @@ from stethoscope.example import REGRESSOR, Example
 from stethoscope.program import Program
 from stethoscope.rules._base import ProgramRule
 from stethoscope.rules._output import Head, heads
-from stethoscope.rules._range import is_out_of_range, needed_range
+from stethoscope.rules._range import LEAST_SHARE, is_out_of_range, needed_range, unreachable_share
 from stethoscope.types import Evidence, Symptom, SymptomClass
 from stethoscope.vocabulary import ACTIVATIONS, Expects, TargetKind
 
@@ -74,6 +74,10 @@ class OutputRange(ProgramRule):
                         "!=",
                     ),
                 ]
+                if head.target.believable:
+                    share = unreachable_share(head.target, facts.low, facts.high)
+                    what = "share of the targets outside, at least"
+                    evidence.append(Evidence(what, share, LEAST_SHARE, ">"))
                 message = (
                     f"{where} ends in {head.activation}, giving {facts.low:g}..{facts.high:g}, "
                     f"but the targets run from {low:.4g} to {high:.4g}."

@@ -16,9 +16,9 @@ from stethoscope.vocabulary import AFFINE, PASS_THROUGH, LayerKind
 class UnscaledInput(ProgramRule):
     """The inputs are large, or their columns differ widely in scale.
 
-    What it detects: the root mean square of the inputs is above 10, or that of one column is more
-    than 100 times that of another, where the first layer with weights is a linear map or
-    recurrent and nothing before it normalizes.
+    What it detects: the root mean square of the inputs is above 10, or that of one column is
+    above 1 and more than 100 times that of the median column, where all first layers are linear
+    maps or recurrent: one that takes ids or normalizes silences the rule for every input.
 
     Why it is bad: initial weights are made for inputs near 1. Pre-activations grow with the inputs,
     activations saturate or die, and one learning rate cannot fit all columns.

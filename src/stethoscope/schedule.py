@@ -14,6 +14,7 @@ AFTER_ALARM = 3  # what happens next tells a blow-up from a blip
 SHARE = 0.1  # of the training's own time that probing may take
 FARTHEST = 10  # times `every`: however dear a probe is, some are needed to see a trend
 LAST_COSTS = 9  # an odd number of probes: the median of their costs
+LAST_STEPS = 99  # and of plain steps: an evaluation between two of them does not count
 
 
 @dataclasses.dataclass
@@ -44,8 +45,8 @@ class Schedule:
             )
         self.interval = self.every
         self._planned = self.dense
-        self._dense_cost = self._plain = 0.0
-        self._plain_steps = 0
+        self._dense_cost = 0.0
+        self._plain: deque[float] = deque(maxlen=LAST_STEPS)
         self._built = False
         self._costs: deque[float] = deque(maxlen=LAST_COSTS)
 
@@ -65,8 +66,7 @@ class Schedule:
         if self.share is None:
             return
         if not probed:
-            self._plain += seconds
-            self._plain_steps += 1
+            self._plain.append(seconds)
             return
         if not self._built:
             self._built = True
@@ -76,8 +76,8 @@ class Schedule:
             self._dense_cost += cost
             if self._dense_cost >= DENSE_SECONDS:
                 self.dense = step + 1
-        if self._plain_steps:
-            allowed = self.share * self._plain / self._plain_steps
+        if self._plain:
+            allowed = self.share * statistics.median(self._plain)
             times = statistics.median(self._costs) / max(allowed * self.every, 1e-12)
             self.interval = self.every * min(max(math.ceil(times), 1), FARTHEST)
 

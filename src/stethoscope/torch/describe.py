@@ -22,7 +22,7 @@ from stethoscope.torch.calls import (
 )
 from stethoscope.torch.formula import Call
 from stethoscope.torch.handwritten import hand_written_loss
-from stethoscope.torch.losses import batch_metric, loss_spec, prediction_and_target
+from stethoscope.torch.losses import batch_metric, loss_spec, prediction_and_target, sample
 from stethoscope.types import SourceRef
 from stethoscope.vocabulary import ACTIVATIONS, LayerKind
 
@@ -36,6 +36,7 @@ __all__ = [
     "loss_spec",
     "optimizer_spec",
     "prediction_and_target",
+    "sample",
 ]
 
 _ACTIVATIONS: dict[str, str | None] = {

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from stethoscope.data import SUM_TOLERANCE, DataProfile
+from stethoscope.data import MAX_COLUMNS, SUM_TOLERANCE, DataProfile
 from stethoscope.program import DataSpec, LossSpec
 from stethoscope.types import SourceRef
 from stethoscope.vocabulary import Expects
@@ -23,6 +23,7 @@ from stethoscope.vocabulary import Expects
 MAX_ROWS = 4096  # rows of one batch that are looked at
 MIN_ROWS = 16  # however wide they are
 MAX_ELEMENTS = 2**15  # and elements beyond these rows: their facts take about 10 ms
+DATA_ELEMENTS = 2**16  # of a batch of inputs or targets; facts of more say nothing new
 MAX_WIDTH = 2**11  # elements of one wide row whose range and distinct values are looked at
 METRIC_ELEMENTS = 2**20  # the metric of a larger prediction is that of a part of it
 LOG_SUM_TOLERANCE = 1e-3  # as for probabilities: half precision still counts
@@ -233,6 +234,16 @@ def thinned(tensor: Tensor, axis: int | None, limit: int) -> Tensor:
         tensor = tensor[(slice(None),) * i + (slice(None, None, step),)]
         surplus /= step
     return tensor
+
+
+def sample(tensor: Tensor) -> Tensor:
+    """Evenly spread elements of a large tensor of data, rows of features as a whole."""
+    if tensor.numel() <= DATA_ELEMENTS:
+        return tensor
+    width = tensor.shape[-1]
+    if tensor.ndim < 2 or width > MAX_COLUMNS:
+        return thinned(tensor, None, DATA_ELEMENTS)
+    return thinned(tensor, tensor.ndim - 1, DATA_ELEMENTS // width)
 
 
 def _profile(rows: Tensor, whole: Tensor) -> DataSpec:

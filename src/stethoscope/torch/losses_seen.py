@@ -77,6 +77,7 @@ def inputs(step: Step, root: Root, args: Any) -> None:
             if not measurable(tensor):
                 continue
             step.observe(key, "", Stage.INPUT, statistics(tensor))
+            root.shapes[text] = tuple(tensor.shape)
             _profile(root.profiles, text, tensor)
 
 
@@ -85,7 +86,7 @@ def _profile(profiles: dict[str, DataProfile], name: str, tensor: Tensor) -> Non
         profiles[name] = DataProfile(name, source=locate.here())
     profile = profiles[name]
     if profile.batches < PROFILE_BATCHES:
-        profile.add(array(tensor), str(tensor.dtype).removeprefix("torch."))
+        profile.add(array(describe.sample(tensor)), str(tensor.dtype).removeprefix("torch."))
 
 
 def loss(

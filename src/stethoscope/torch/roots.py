@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from stethoscope.data import DataProfile
 from stethoscope.program import DataSpec, LossSpec
-from stethoscope.torch.describe import layer_spec
+from stethoscope.torch.describe import layer_spec, sample
 from stethoscope.torch.flow import Key
 from stethoscope.torch.tensors import array
 from stethoscope.vocabulary import LayerKind
@@ -47,7 +47,7 @@ class LossSite:
     def add(self, target: Tensor) -> None:
         """Adds the targets of one call to the facts; class ids that it ignores are none."""
         with torch._C.DisableTorchFunction(), torch.no_grad():
-            values = target.detach()
+            values = sample(target.detach())
             index = self.spec.ignore_index
             kept = values if index is None else values.reshape(-1)[values.reshape(-1) != index]
             self.labels += values.numel()
@@ -72,8 +72,10 @@ class LossSite:
     def facts(self) -> DataSpec:
         """Facts of all targets so far, under the shape they came in."""
         facts, shape = self.profile.spec(), self.spec.target_shape
-        if self.spec.ignore_index is None or shape is None:
+        if shape is None:
             return facts
+        if self.spec.ignore_index is None:
+            return dataclasses.replace(facts, shape=shape[1:], batch_shape=shape)
         columns = facts.columns if len(shape) == 1 else ()  # class ids came in as one row
         return dataclasses.replace(
             facts, shape=shape[1:], batch_shape=shape, columns=columns, rows_seen=self.rows
@@ -96,6 +98,7 @@ class Root:
         self.paths: dict[int, str] = {}
         self.params: dict[int, tuple[str, str]] = {}
         self.profiles: dict[str, DataProfile] = {}
+        self.shapes: dict[str, tuple[int, ...]] = {}  # of the inputs, as last seen
         self.sites: dict[tuple[Any, ...], LossSite] = {}
         self.last_site: dict[tuple[str, int], LossSite] = {}
         self.unseen: dict[str, str] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -54,6 +55,7 @@ class Run:
         self._params: dict[int, tuple[Key, str]] = {}
         self._notes: dict[str, str] = {}
         self._probed = 0
+        self._ended: tuple[float, float] | None = None  # the last step, and the cost until then
 
     @property
     def monitor(self) -> Monitor | None:
@@ -139,11 +141,27 @@ class Run:
         groups = optimizer.param_groups if optimizer is not None else []
         known, changed = self._optimizers.step(optimizer)
         number = known.steps - 1
+        begun = time.perf_counter()
         monitor = self._learn(step)
+        before, row = monitor.seconds, monitor.recorder.rows_written
+        probed = step.probing
         self._revise(monitor, step, changed)
         self._record(monitor, step, groups)
-        monitor.spent(step.spent)
-        monitor.end_step(number, 0, number)
+        try:
+            monitor.end_step(number, 0, number)
+        finally:
+            judged = monitor.seconds - before
+            now = time.perf_counter()
+            monitor.spent(step.spent + now - begun - judged)
+            self._took(monitor, row // self._optimizers.active, probed, now)
+
+    def _took(self, monitor: Monitor, step: int, probed: bool, now: float) -> None:
+        """Tells the schedule what it cost to watch the time since the step before."""
+        if self._ended is not None:
+            end, spent = self._ended
+            cost = monitor.seconds - spent
+            monitor.schedule.took(step, probed=probed, seconds=now - end - cost, cost=cost)
+        self._ended = now, monitor.seconds
 
     def abandon(self, step: Step) -> None:
         """Ends a step that never came to its update: what the Program shows is judged."""
@@ -271,6 +289,8 @@ class Run:
             if stage is Stage.INPUT:
                 profile = root.profiles.get(text)
                 spec = profile.spec() if profile is not None else DataSpec()
+                shape = root.shapes.get(text, ())
+                spec = dataclasses.replace(spec, shape=shape[1:], batch_shape=shape)
             else:
                 spec = next(s.facts() for s in root.sites.values() if f"#{s.number}" == text)
             several = len(self._data[stage]) > 1

@@ -198,6 +198,24 @@ def test_rules_that_cannot_run_say_which_backend_shows_more(tmp_path):
     assert len(scope.report.skipped) > 5
 
 
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="of JAX's train_function")
+def test_a_keras_that_hands_over_lists_trains_unwatched(tmp_path, monkeypatch):
+    from stethoscope.keras.jax_watch import JaxWatch
+
+    run = JaxWatch.run
+
+    def as_in_keras_3_6(self, original, state, iterator):
+        return run(self, lambda state, data: original(state, iter(data)), state, [next(iterator)])
+
+    monkeypatch.setattr(JaxWatch, "run", as_in_keras_3_6)
+    model = network()
+    scope = Stethoscope(quiet=True, trace_dir=str(tmp_path))
+    history = model.fit(X, Y, batch_size=BATCH, epochs=2, verbose=0, callbacks=[scope])
+    assert len(history.history["loss"]) == 2
+    assert "expected an iterator" in scope.report.reason
+    assert scope.report.verdict is Verdict.UNDETERMINED
+
+
 def test_before_any_fit_there_is_a_report(tmp_path):
     report = Stethoscope(trace_dir=str(tmp_path)).report
     assert (report.verdict, report.reason) == (Verdict.UNDETERMINED, "no fit was seen")

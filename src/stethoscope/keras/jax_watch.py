@@ -93,6 +93,13 @@ class JaxWatch(Watch):
     def run(self, original: Callable[..., Any], *args: Any) -> Any:
         """One call of the train function: `args` are the state and the iterator of batches."""
         state, iterator = args
+        if not hasattr(iterator, "__next__"):
+            with self.ours():
+                raise TypeError(
+                    f"train_function is called with a {type(iterator).__name__}: expected an "
+                    f"iterator, as of Keras 3.7; this is Keras {keras.__version__}"
+                )
+            return original(*args)
         batch = next(iterator)  # its StopIteration ends the epoch, as in the bare run
         probed = self.monitor.schedule.probe(self.step) or self._owed
         batches = Counted(batch, iterator)

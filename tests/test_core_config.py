@@ -85,6 +85,8 @@ def test_every_setting_can_be_given_in_every_way(tmp_path, field):
         "fail_on": "never",
         "probe_every": "3",
         "trace_dir": "elsewhere",
+        "select": "S",
+        "ignore": "S",
     }.get(field, "1")
     (tmp_path / "pyproject.toml").write_text(
         f'[tool.stethoscope]\n{field.replace("_", "-")} = "{value}"\n'
@@ -118,3 +120,18 @@ def test_what_fails(fail_on, worst, undetermined, fails):
     if fail_on == "warning" and worst == "note":
         found = [Severity.NOTE]
     assert Config(fail_on=fail_on).fails(found, undetermined) is fails
+
+
+@pytest.mark.parametrize("value", ["S004", "S004,L", ("S004",), ["double-activation", "L"]])
+def test_rules_are_named_by_code_prefix_or_name(value):
+    expected = {"S004,L": ("S004", "L")}.get(str(value), tuple([value] * isinstance(value, str)))
+    assert Config(select=value).select == (expected or tuple(value))
+
+
+@pytest.mark.parametrize("name", ["select", "ignore"])
+@pytest.mark.parametrize("value", ["S04", "S004,Q", ("dead-unit",), 7])
+def test_what_names_no_rule_is_refused_at_every_door(tmp_path, name, value):
+    with pytest.raises(ConfigError, match=name):
+        Config(**{name: value})
+    with pytest.raises(ConfigError, match=name):
+        load({name: value}, {}, tmp_path)

@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "vocabulary": set(),
     "stats": TYPES,
     "schedule": set(),
-    "config": TYPES,
+    "config": {*TYPES, "rules"},
     "program": PROGRAM,
     "data": PROGRAM | {"program"},
     "example": TRACE,

@@ -30,8 +30,8 @@ class Config:
             "never" never fails.
         probe_every: Interval of full statistics after the dense start; None means 20, or more
             where they are dear.
-        select: Rule codes or prefixes to run; empty means all.
-        ignore: Rule codes or prefixes not to run.
+        select: Codes, prefixes of codes or names of the rules to run; empty means all.
+        ignore: Of those not to run. Both also as one text, with commas.
         engine: What trains the fits of a Keras script under `run`: "native", its own backend, or
             "numpy", the translation of the model.
         trace_dir: Folder of the traces.
@@ -60,6 +60,8 @@ class Config:
                 raise ConfigError(
                     f"{field.name} must be one of {', '.join(choices)}; got {value!r}."
                 )
+        for name in ("select", "ignore"):
+            object.__setattr__(self, name, _rules(name, getattr(self, name)))
         if self.probe_every is None:
             return
         if isinstance(self.probe_every, bool) or not isinstance(self.probe_every, int):
@@ -135,7 +137,23 @@ def _coerce(name: str, value: Any) -> Any:
             return int(value)
         except (TypeError, ValueError):
             raise ConfigError(f"{name} must be a whole number, got {value!r}.") from None
-    if isinstance(default, tuple):
-        parts = value.split(",") if isinstance(value, str) else value
-        return tuple(str(part).strip() for part in parts if str(part).strip())
     return value
+
+
+def _rules(name: str, value: Any) -> tuple[str, ...]:
+    """The rules that `value` names, as a tuple."""
+    parts = value.split(",") if isinstance(value, str) else value
+    try:
+        wanted = tuple(str(part).strip() for part in parts if str(part).strip())
+    except TypeError:
+        raise ConfigError(f"{name} must be codes or names of rules, got {value!r}.") from None
+    if wanted:
+        from stethoscope.rules import all_rules, is_named
+
+        for one in wanted:
+            if not any(is_named(rule, one) for rule in all_rules()):
+                raise ConfigError(
+                    f"{name} names {one!r}, which is no rule's code, prefix or name: "
+                    "`stethoscope rules` lists them."
+                )
+    return wanted

@@ -15,7 +15,7 @@ from stethoscope.faults._base import Findings, Suspect
 from stethoscope.faults._measure import Measurements
 from stethoscope.program import Program
 from stethoscope.row import Row
-from stethoscope.rules import all_rules
+from stethoscope.rules import all_rules, is_named
 from stethoscope.rules._base import ProgramRule, Rule
 from stethoscope.trace import read
 from stethoscope.types import (
@@ -257,6 +257,6 @@ def _confirm(
 
 def _selected(rule: Rule, config: Config) -> bool:
     def named(names: tuple[str, ...]) -> bool:
-        return any(rule.code.startswith(name) or rule.name == name for name in names)
+        return any(is_named(rule, name) for name in names)
 
     return (not config.select or named(config.select)) and not named(config.ignore)

@@ -32,3 +32,8 @@ def all_rules() -> tuple[Rule, ...]:
             found[kind.code] = kind()
             names.add(kind.name)
     return tuple(found[code] for code in sorted(found))
+
+
+def is_named(rule: Rule, name: str) -> bool:
+    """Whether a code, the prefix of one, or a rule's name means `rule`."""
+    return rule.code.startswith(name) or rule.name == name

@@ -19,7 +19,7 @@ TYPES = {"types"}
 PROGRAM = {*TYPES, "vocabulary", "codec"}
 TRACE = {*PROGRAM, "program", "stats"}
 ROWS = {*TRACE, "row"}
-RULES = ROWS
+RULES = {*ROWS, "agreement"}
 FAULTS = {*RULES, "rules", "example"}
 DIAGNOSIS = {*FAULTS, "faults", "config", "trace"}
 MONITOR = {*DIAGNOSIS, "diagnosis", "recorder", "schedule", "data", "trace_folder"}
@@ -34,7 +34,9 @@ MAY_IMPORT = {
     "schedule": set(),
     "config": {*TYPES, "rules"},
     "program": PROGRAM,
-    "data": PROGRAM | {"program"},
+    "agreement": set(),
+    "moments": {"program", "stats"},
+    "data": PROGRAM | {"program", "moments"},
     "example": TRACE,
     "array_stats": {*TYPES, "stats"},
     "nonfinite": {*TYPES, "stats"},

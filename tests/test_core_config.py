@@ -84,6 +84,7 @@ def test_every_setting_can_be_given_in_every_way(tmp_path, field):
         "on_error": "stop",
         "fail_on": "never",
         "probe_every": "3",
+        "engine": "numpy",
         "trace_dir": "elsewhere",
         "select": "S",
         "ignore": "S",

@@ -14,11 +14,9 @@ import numpy as np
 
 from stethoscope.program import Program
 from stethoscope.row import Event, Row, RowKind, Slots
-from stethoscope.stats import POSITION, TENSOR_STATS, FloatArray
+from stethoscope.stats import TENSOR_STATS, FloatArray, nonfinite
 from stethoscope.trace import TraceWriter
-from stethoscope.types import Phase, Slot, Stage, Stat
-
-_NONFINITE = (POSITION[Stat.NAN_COUNT], POSITION[Stat.INF_COUNT])
+from stethoscope.types import Phase, Slot, Stage
 
 
 class Recorder:
@@ -66,7 +64,7 @@ class Recorder:
         """
         number = self.slots.add(slot)
         seen = self._stats.get(number)
-        if seen is None or _nonfinite(statistics) > _nonfinite(seen):
+        if seen is None or nonfinite(statistics) > nonfinite(seen):
             self._stats[number] = statistics
 
     def scalar(
@@ -126,7 +124,3 @@ class Recorder:
         if self._on_row is not None:
             self._on_row(row)
         return row
-
-
-def _nonfinite(vector: FloatArray) -> float:
-    return float(vector[_NONFINITE[0]] + vector[_NONFINITE[1]])

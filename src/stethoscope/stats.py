@@ -21,6 +21,11 @@ POSITION: dict[Stat, int] = {stat: i for i, stat in enumerate(TENSOR_STATS)}
 FloatArray = npt.NDArray[np.float64]
 
 
+def nonfinite(vector: FloatArray) -> float:
+    """How many elements of a described tensor are NaN or infinite."""
+    return float(vector[POSITION[Stat.NAN_COUNT]] + vector[POSITION[Stat.INF_COUNT]])
+
+
 def empty() -> FloatArray:
     """A vector in which nothing is recorded."""
     return np.full(len(TENSOR_STATS), np.nan)

@@ -16,6 +16,7 @@ from torch_watching import assert_nothing_left, watched
 
 import stethoscope
 from stethoscope.rules import all_rules
+from stethoscope.torch import probe
 from stethoscope.trace import read
 from stethoscope.types import Slot, Stage, Stat
 
@@ -186,3 +187,22 @@ def test_the_metric_of_a_hand_written_loss_is_declared(
     ]
     assert seen[0] == (declared != "not recognised")
     assert seen[-1] == (declared is None)
+
+
+def test_an_error_of_ours_in_the_backward_pass_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = probe.statistics
+
+    def broken(tensor: Tensor, **settings: object) -> object:
+        if not settings and torch._C._current_graph_task_id() != -1:
+            raise RuntimeError("of ours")
+        return plain(tensor, **settings)
+
+    monkeypatch.setattr(probe, "statistics", broken)
+    model = nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with stethoscope.watch(model, optimizer, quiet=True, trace_dir=str(tmp_path)) as scope:
+        F.cross_entropy(model(X), Y).backward()
+        optimizer.step()
+    assert "RuntimeError: of ours" in scope.report.reason

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from stethoscope.data import MAX_COLUMNS, SUM_TOLERANCE, DataProfile
 from stethoscope.program import DataSpec, LossSpec
+from stethoscope.torch.tensors import array
 from stethoscope.types import SourceRef
 from stethoscope.vocabulary import Expects
 
@@ -25,7 +26,7 @@ MIN_ROWS = 16  # however wide they are
 MAX_ELEMENTS = 2**15  # and elements beyond these rows: their facts take about 10 ms
 DATA_ELEMENTS = 2**16  # of a batch of inputs or targets; facts of more say nothing new
 MAX_WIDTH = 2**11  # elements of one wide row whose range and distinct values are looked at
-METRIC_ELEMENTS = 2**20  # the metric of a larger prediction is that of a part of it
+METRIC_SAMPLE = 2**20  # the metric of a larger prediction is that of a part of it
 LOG_SUM_TOLERANCE = 1e-3  # as for probabilities: half precision still counts
 
 
@@ -252,7 +253,7 @@ def _profile(rows: Tensor, whole: Tensor) -> DataSpec:
     profile = DataProfile()
     wide = rows.numel() > MAX_ELEMENTS
     profile.add(
-        _array(rows.reshape(-1)[:: rows.shape[-1] // MAX_WIDTH + 1] if wide else rows), dtype
+        array(rows.reshape(-1)[:: rows.shape[-1] // MAX_WIDTH + 1] if wide else rows), dtype
     )
     spec = dataclasses.replace(
         profile.spec(),
@@ -271,13 +272,6 @@ def _profile(rows: Tensor, whole: Tensor) -> DataSpec:
 def _are_probabilities(rows: Tensor) -> bool:
     total = rows.double().sum(dim=-1)
     return bool((rows >= 0).all() and ((total - 1).abs() < SUM_TOLERANCE).all())
-
-
-def _array(tensor: Tensor) -> Any:
-    tensor = tensor.detach()
-    if tensor.dtype in (torch.bfloat16, torch.float16):
-        tensor = tensor.float()
-    return tensor.cpu().numpy()
 
 
 def _are_log_probabilities(rows: Tensor) -> bool:
@@ -321,7 +315,7 @@ def batch_metric(spec: LossSpec, prediction: Tensor, target: Tensor) -> tuple[st
         out. ("r2", <= 1) for mse, mae and huber. None where neither is defined: another loss,
         shapes that differ, nothing to count, a target without variance or with NaN. A NaN
         prediction has a NaN r2.
-        Of more than `METRIC_ELEMENTS` numbers an evenly spread part is taken.
+        Of more than `METRIC_SAMPLE` numbers an evenly spread part is taken.
     """
     try:
         with torch._C.DisableTorchFunction(), torch.no_grad():
@@ -339,12 +333,12 @@ def batch_metric(spec: LossSpec, prediction: Tensor, target: Tensor) -> tuple[st
 
 def _metric_part(spec: LossSpec, prediction: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Both, where they are large at the same evenly spread places."""
-    if prediction.numel() <= METRIC_ELEMENTS:
+    if prediction.numel() <= METRIC_SAMPLE:
         return prediction, target
     axis = spec.class_axis
     if axis is None:
-        return thinned(prediction, None, METRIC_ELEMENTS), thinned(target, None, METRIC_ELEMENTS)
-    limit = max(METRIC_ELEMENTS // prediction.shape[axis], MIN_ROWS)
+        return thinned(prediction, None, METRIC_SAMPLE), thinned(target, None, METRIC_SAMPLE)
+    limit = max(METRIC_SAMPLE // prediction.shape[axis], MIN_ROWS)
     same = target.ndim == prediction.ndim
     return thinned(prediction, axis, limit), thinned(target, axis if same else None, limit)
 

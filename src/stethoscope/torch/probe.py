@@ -286,8 +286,8 @@ class _gradient_hook:  # noqa: N801 (a callable with a mark, used as a function)
             return
         try:
             step.observe(self._key, "", Stage.OUTPUT_GRAD, statistics(gradient))
-        except Exception:  # never at the expense of the user's backward pass
-            self._step = None
+        except Exception as error:  # not in the user's backward pass: at the next hook of ours
+            self._step, step.problem = None, error
 
 
 def is_users(module: nn.Module) -> bool:

@@ -15,7 +15,6 @@ from stethoscope.agreement import CORRELATION
 from stethoscope.diagnosis.search import find_call
 from stethoscope.monitor import Monitor, Session
 from stethoscope.program import DataSpec, FitSpec, LossSpec, OptimizerSpec, Program
-from stethoscope.stats import FloatArray
 from stethoscope.torch import describe, structure
 from stethoscope.torch.flow import Key
 from stethoscope.torch.losses_seen import due
@@ -305,6 +304,3 @@ def _unique(name: str, taken: list[str]) -> str:
         count += 1
         text = f"{name}_{count}"
     return text
-
-
-__all__ = ["FloatArray", "Run"]

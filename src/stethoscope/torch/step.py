@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from stethoscope.stats import FloatArray
+from stethoscope.stats import FloatArray, nonfinite
 from stethoscope.torch.describe import Call
 from stethoscope.torch.flow import Flow, Key
 from stethoscope.torch.roots import Root
@@ -71,6 +71,7 @@ class Step:
         self.events: list[dict[str, Any]] = []
         self.spent = 0.0
         self.closure = False
+        self.problem: Exception | None = None  # of ours, inside the backward pass
         self.refused = False  # a loss raised on its arguments
         self.fingerprint: float | None = None
         self.update_source: SourceRef | None = None
@@ -100,7 +101,7 @@ class Step:
         """Keeps the statistics of one tensor; the first of a step, unless a later one is worse."""
         place = (key, param, stage)
         seen = self.tensors.get(place)
-        if seen is None or row[-3] + row[-2] > seen[-3] + seen[-2]:
+        if seen is None or nonfinite(row) > nonfinite(seen):
             self.tensors[place] = row
 
     def scale(self, operand: Tensor, result: Tensor) -> None:

@@ -30,4 +30,3 @@ BY_HAND: dict[str, str] = dict.fromkeys(
     (Stage.HYPER, Stage.WEIGHT_GRAD),
     "the program updates its weights itself: no torch.optim optimizer was seen",
 )
-GRADIENT_FAILED = "the gradient of {layer} could not be described: {error}"

@@ -338,6 +338,8 @@ class Watcher:
                 run.unseen(unseen.NOT_CALLED)
             self._step = Step(run is None or run.is_probed())
         step = self._step
+        if step.problem is not None:
+            raise step.problem
         step.closure = closure
         if run is None and not closure:
             return

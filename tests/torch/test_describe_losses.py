@@ -17,7 +17,7 @@ from stethoscope.torch.describe import (
     loss_spec,
     prediction_and_target,
 )
-from stethoscope.torch.losses import METRIC_ELEMENTS
+from stethoscope.torch.losses import METRIC_SAMPLE
 from stethoscope.types import SourceRef
 from stethoscope.vocabulary import LOSSES, Expects, TargetKind
 
@@ -395,10 +395,10 @@ def test_sequences_of_divergences_have_their_classes_last():
 def test_the_metric_of_a_large_prediction_takes_both_sides_at_the_same_places():
     ids = torch.arange(4 * 600 * 600).reshape(4, 600, 600) % 3
     prediction = functional.one_hot(ids, 3).float().movedim(-1, 1)
-    assert prediction.numel() > METRIC_ELEMENTS
+    assert prediction.numel() > METRIC_SAMPLE
     spec = describe(functional.cross_entropy, prediction, ids)
     assert batch_metric(spec, prediction, ids) == ("accuracy", 1.0)
-    values = torch.linspace(0, 1, METRIC_ELEMENTS + 2).reshape(-1, 2)
+    values = torch.linspace(0, 1, METRIC_SAMPLE + 2).reshape(-1, 2)
     assert batch_metric(describe(functional.mse_loss, values, values), values, values) == ("r2", 1)
 
 

@@ -72,3 +72,9 @@ def _looking_like(file: str, line: int, name: str) -> types.CodeType:
         co_firstlineno=line,
         co_linetable=bytes(table),
     )
+
+
+def is_scaler(frame: types.FrameType | None) -> bool:
+    """Whether a `GradScaler` made the call; `frame` as in `call`."""
+    caller = frame.f_back if frame is not None else None
+    return caller is not None and caller.f_globals.get("__name__") == "torch.amp.grad_scaler"

@@ -118,9 +118,13 @@ def merged(origins: Iterable[Origin]) -> tuple[Key, ...]:
 
 
 def tensors_in(value: Any, depth: int = 0) -> Iterator[Tensor]:
-    """The tensors of an argument or an output: nested tuples, lists, mappings, dataclasses."""
+    """The tensors of an argument or an output: nested tuples, lists, mappings, dataclasses.
+
+    A `torch.nested` tensor is left out.
+    """
     if isinstance(value, Tensor):
-        yield value
+        if not value.is_nested:  # it has no shape that could be read
+            yield value
     elif value is None or isinstance(value, (str, bytes, int, float)) or depth >= MAX_DEPTH:
         return
     elif isinstance(value, dict):

@@ -311,10 +311,10 @@ def batch_metric(spec: LossSpec, prediction: Tensor, target: Tensor) -> tuple[st
 
     Returns:
         ("accuracy", 0..1) for a classification loss: argmax over the class axis, or the side of
-        the threshold (0 for logits, 0.5 for probabilities) of each output; `ignore_index` is left
-        out. ("r2", <= 1) for mse, mae and huber. None where neither is defined: another loss,
-        shapes that differ, nothing to count, a target without variance or with NaN. A NaN
-        prediction has a NaN r2.
+        the threshold (0 for logits, 0.5 for probabilities and logits that are all within 0..1) of
+        each output; `ignore_index` is left out. ("r2", <= 1) for mse, mae and huber. None where
+        neither is defined: another loss, shapes that differ, nothing to count, a target
+        without variance or with NaN. A NaN prediction has a NaN r2.
         Of more than `METRIC_SAMPLE` numbers an evenly spread part is taken.
     """
     try:
@@ -363,6 +363,9 @@ def _binary_accuracy(
     if prediction.shape != target.shape or not prediction.numel():
         return None
     threshold = 0.0 if spec.expects is Expects.LOGITS else 0.5
+    if not threshold:  # what a sigmoid gave lies in 0..1: the program reads it as probabilities
+        low, high = torch.aminmax(prediction)
+        threshold = 0.5 if low >= 0 and high <= 1 and high > low else 0.0
     hit = (prediction > threshold) == (target > 0.5)
     return "accuracy", float(hit.double().mean())
 

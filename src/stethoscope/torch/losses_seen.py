@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -15,15 +16,18 @@ from stethoscope.agreement import MAX_ELEMENTS, correlation
 from stethoscope.data import DataProfile
 from stethoscope.diagnosis import locate
 from stethoscope.torch import describe
+from stethoscope.torch.backward_graph import made_by, upstream
 from stethoscope.torch.describe import Call
 from stethoscope.torch.flow import Key, tensors_in
 from stethoscope.torch.handwritten import compared
 from stethoscope.torch.roots import LossSite, Root
-from stethoscope.torch.step import MAX_CALLS, Step, number
+from stethoscope.torch.step import MAX_CALLS, LossCall, Step, number
 from stethoscope.torch.tensors import array, measurable
 from stethoscope.torch.tensors import describe as statistics
 from stethoscope.types import Stage
 
+HAND_WRITTEN = "hand-written"
+SAME = 0.01  # a tiny penalty, and rounding in half precision, leave the meaning of a value
 PROFILE_BATCHES = 200  # of facts of the data; more says nothing new
 BY_HAND = "the loss is written by hand: its metric is computed on probed steps only"
 UNKNOWN_FORMULA = "the loss is written by hand, and its formula is not recognised"
@@ -101,18 +105,24 @@ def loss(
     """A loss function was called. One that no gradient can flow from is a figure for a log."""
     if not result.requires_grad:
         return
-    index = len(step.micro)
-    step.micro.append(number(result))
+    index, step.called = step.called, step.called + 1
     place = (func.__name__, index)
     pair = describe.prediction_and_target(func, args, kwargs)
     if step.probing:
         arguments(step, root, func, args, kwargs, source, index)
-    site = root.last_site.get(place)
-    if pair is not None and site is not None:
-        step.targets.append(((root.number, f"#{site.number}"), pair[1]))
-    small = pair is not None and pair[0].numel() <= METRIC_ELEMENTS
-    if site is not None and pair is not None and (step.probing or small):
-        _metric(step, site, index, pair)
+    call = LossCall(number(result), result.numel(), made_by(result), index)
+    step.add_loss(call)
+    call.site = site = root.last_site.get(place)
+    if pair is None or site is None:
+        return
+    prediction, target = pair
+    call.count = len(target) if target.ndim else 1
+    key = (root.number, f"#{site.number}")
+    step.targets.append((key, target))
+    if step.probing and measurable(target):
+        call.target = (key, statistics(target))
+    if step.probing or prediction.numel() <= METRIC_ELEMENTS:
+        call.metric, call.correlation = _metric(site, prediction, target)
 
 
 def arguments(
@@ -137,6 +147,24 @@ def arguments(
     _facts(step, root, site, func, args, kwargs, pair)
 
 
+def refused(
+    step: Step,
+    root: Root,
+    func: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    source: Any,
+) -> None:
+    """A loss function raised on its arguments: they may be what the Program shows to be wrong."""
+    arguments(step, root, func, args, kwargs, source)
+    pair = describe.prediction_and_target(func, args, kwargs)
+    trained = any(site.fed for site in root.sites.values())
+    if pair is not None and not trained and measurable(pair[1]):
+        site = root.last_site[func.__name__, 0]
+        step.observe((root.number, f"#{site.number}"), "", Stage.TARGET, statistics(pair[1]))
+    step.refused = True
+
+
 def _facts(
     step: Step,
     root: Root,
@@ -157,29 +185,18 @@ def _facts(
     step.flow.read([prediction], "loss")
     if site.output is None and origin is not None:
         site.output, site.computed = origin.layer, origin.layer is None
-    _target(step, root, site, target)
-
-
-def _target(step: Step, root: Root, site: LossSite, target: Tensor) -> None:
-    if not measurable(target):
-        return
-    step.observe((root.number, f"#{site.number}"), "", Stage.TARGET, statistics(target))
-    if site.profile.batches < PROFILE_BATCHES:
+    if measurable(target) and site.profile.batches < PROFILE_BATCHES:
         site.add(target)
 
 
-def _metric(step: Step, site: LossSite, index: int, pair: tuple[Tensor, Tensor]) -> None:
-    if step.metric_of not in (None, index):
-        return
-    found = describe.batch_metric(site.spec, *pair)
-    if found is not None:
-        step.metric_of = index
-        step.metrics.setdefault(found[0], []).append(found[1])
-    prediction, target = pair
-    if prediction.numel() <= MAX_ELEMENTS:
-        agrees = correlation(array(prediction), array(target), site.spec.class_axis)
-        step.metric_of = index
-        step.correlations += [agrees] if agrees is not None else []
+def _metric(
+    site: LossSite, prediction: Tensor, target: Tensor
+) -> tuple[tuple[str, float] | None, float | None]:
+    """The metric of a batch, and the correlation of its predictions with its targets."""
+    found = describe.batch_metric(site.spec, prediction, target)
+    if prediction.numel() > MAX_ELEMENTS:
+        return found, None
+    return found, correlation(array(prediction), array(target), site.spec.class_axis)
 
 
 def due(count: int) -> bool:
@@ -195,34 +212,92 @@ def remember(
     result: Any,
 ) -> None:
     """Keeps a call after the model's forward, for a loss that is written by hand."""
-    if len(step.calls) < MAX_CALLS and not step.micro:
+    if len(step.calls) < MAX_CALLS:
         step.calls.append(Call(func, args, kwargs, result, locate.here(sys._getframe(3))))
 
 
-def scaled(step: Step, args: tuple[Any, ...], result: Tensor) -> None:
-    """A scalar was multiplied or divided: the loss is the operand that gradients flow from."""
+def scaled(step: Step, args: tuple[Any, ...], result: Tensor, by_scaler: bool) -> None:
+    """A scalar was multiplied or divided by a number: that is no other loss.
+
+    A tensor is such a number in the hands of a GradScaler only; else it is a count or a weight.
+    """
+    if not by_scaler and sum(isinstance(a, Tensor) for a in args) > 1:
+        return
     moving = [a for a in args if isinstance(a, Tensor) and a.requires_grad and a.numel() == 1]
     if len(moving) == 1 and moving[0] is not result:
         step.scale(moving[0], result)
 
 
 def backward(step: Step, root: Root, tensor: Tensor) -> None:
-    """`backward` is about to run from `tensor`: a micro-batch is complete."""
-    step.backward.append(number(tensor))
-    if step.micro:
-        step.losses.append(sum(step.micro))
-        step.micro = []
+    """`backward` is about to run from `tensor`: a micro-batch is complete.
+
+    What is followed is this tensor, before it was scaled. The loss calls that it was computed
+    from say what it means; the others are figures for a log, and no part of the loss.
+    """
+    given = number(tensor)
+    step.backward.append(given)
+    plain = step.unscaled(tensor)
+    value = given if plain is None else plain[0]
+    fed = _fed(step, tensor)
+    if fed:
+        step.pending = [call for call in step.pending if call not in fed]
+        step.losses.append(_course(root, fed, value, given))
+        for call in fed:
+            step.take(call)
     else:
-        plain = step.unscaled(tensor)
-        step.losses.append(number(tensor) if plain is None else plain[0])
         made = tensor if plain is None else plain[1]()
         if step.probing and step.calls and made is not None:
             _hand_written(step, root, made)
+        site = root.sites.get((HAND_WRITTEN, len(step.losses)))
+        if site is not None and site.spec.reduction == "sum":
+            value = site.of_a_first_batch(value, step.samples())
+        step.losses.append(value)
     step.calls = []
+    step.called = 0
+
+
+def _fed(step: Step, tensor: Tensor) -> list[LossCall]:
+    """The loss calls that `tensor` was computed from."""
+    if not step.pending:
+        return []
+    nodes = upstream(tensor, {call.made for call in step.pending if call.made is not None})
+    return [call for call in step.pending if call.made in nodes]
+
+
+def _course(root: Root, fed: list[LossCall], value: float, given: float) -> float:
+    """The value that a step adds to the course of the loss; notes what the program made of it.
+
+    Args:
+        root: The model.
+        fed: The loss calls that `backward` came from.
+        value: Of the tensor of `backward`, before it was scaled by numbers.
+        given: Of that tensor itself.
+    """
+    for call in fed:
+        if call.site is not None and not call.site.fed:
+            call.site.fed = root.news = True
+    site, call = fed[0].site, fed[0]
+    if site is None or len(fed) > 1 or not math.isfinite(value):
+        return value
+    seen = (site.altered, site.whole)
+    if math.isclose(value, call.value, rel_tol=SAME):
+        site.whole = site.whole or "mean"
+    elif math.isclose(value, call.value * call.elements, rel_tol=SAME):
+        site.whole = "sum"
+    elif math.isfinite(call.value):
+        site.altered = True
+    if value and math.isfinite(given):
+        site.multiplied(given / value)
+    if seen != (site.altered, site.whole):
+        root.news = True
+    summed = site.whole == "sum" or site.spec.reduction == "sum"
+    if summed and math.isclose(value, call.value * call.elements, rel_tol=SAME):
+        return site.of_a_first_batch(value, call.count)
+    return value
 
 
 def _hand_written(step: Step, root: Root, loss: Tensor) -> None:
-    key = ("hand-written", len(step.losses) - 1)
+    key = (HAND_WRITTEN, len(step.losses))
     site = root.sites.get(key)
     names: dict[int, str] = {}
     keys: dict[str, Key | None] = {}
@@ -242,7 +317,8 @@ def _hand_written(step: Step, root: Root, loss: Tensor) -> None:
             return
         if site is None:
             profile = DataProfile(source=spec.source)
-            site = root.sites[key] = LossSite(spec, None, profile, len(root.sites))
+            site = root.sites[key] = LossSite(spec, None, profile, len(root.sites), fed=True)
+            root.news = True
         site.spec = spec
         site.output = keys.get(spec.output or "")
         site.computed = spec.output is not None and site.output is None
@@ -250,6 +326,12 @@ def _hand_written(step: Step, root: Root, loss: Tensor) -> None:
     pair = compared(step.calls, loss, outputs=names)
     root.unseen[Stage.METRIC] = UNKNOWN_FORMULA if pair is None else BY_HAND
     if pair is not None:
-        _target(step, root, site, pair[1])
-        step.targets.append(((root.number, f"#{site.number}"), pair[1]))
-        _metric(step, site, 0, pair)
+        place = (root.number, f"#{site.number}")
+        if measurable(pair[1]):
+            step.observe(place, "", Stage.TARGET, statistics(pair[1]))
+            if site.profile.batches < PROFILE_BATCHES:
+                site.add(pair[1])
+        step.targets.append((place, pair[1]))
+        whole = LossCall(math.nan, 1, None, 0, site)
+        whole.metric, whole.correlation = _metric(site, *pair)
+        step.take(whole)

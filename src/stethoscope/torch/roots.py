@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import weakref
 from typing import Any
 
@@ -17,6 +18,7 @@ from stethoscope.torch.tensors import array
 from stethoscope.vocabulary import LayerKind
 
 WRAPPERS = frozenset({"DistributedDataParallel", "DataParallel", "OptimizedModule"})
+RESCALED = 20  # a GradScaler finds its scale in fewer steps
 WRAPPER_PARTS = ("module", "_orig_mod")
 
 
@@ -32,6 +34,13 @@ class LossSite:
         calls: How often it was seen on probed steps.
         computed: The prediction is computed from the output of layers, and is no layer's own.
         rows, labels, ignored: Samples, and class ids in all and ignored ones, of those targets.
+        fed: A `backward` came from it: it is no figure for a log.
+        altered: The program masks, weights or adds to it: what `backward` came from was another
+            value than the call's own over all its elements.
+        whole: "mean" or "sum", when the program reduces the elements itself, and all of them.
+        first_count: Samples of its first batch.
+        factor, factors, backwards: Of the number that it is multiplied by: the latest, how often it
+            changed, and how often it was seen.
     """
 
     spec: LossSpec
@@ -43,6 +52,28 @@ class LossSite:
     rows: int = 0
     labels: int = 0
     ignored: int = 0
+    fed: bool = False
+    altered: bool = False
+    whole: str | None = None
+    first_count: int | None = None
+    factor: float | None = None
+    factors: int = 0
+    backwards: int = 0
+
+    def of_a_first_batch(self, total: float, count: int) -> float:
+        """A sum over `count` samples, for as many as the first batch had: batches may grow."""
+        if self.first_count is None:
+            self.first_count = count
+        return total * self.first_count / count if count else total
+
+    def multiplied(self, by: float) -> None:
+        """The loss is multiplied `by` this: a scale stays as it is, a weight is always another."""
+        if self.factor is not None and not math.isclose(by, self.factor, rel_tol=1e-3):
+            self.factors += 1
+        self.factor = by
+        self.backwards += 1
+        if self.factors > max(RESCALED, self.backwards / 3):
+            self.altered = True
 
     def add(self, target: Tensor) -> None:
         """Adds the targets of one call to the facts; class ids that it ignores are none."""
@@ -62,6 +93,10 @@ class LossSite:
         `config["computed"]` says that there is no output layer, rather than an unknown one.
         """
         spec = self.spec
+        if self.altered:
+            spec = dataclasses.replace(spec, weighted=True)
+        elif self.whole == "mean" and spec.reduction == "none":
+            spec = dataclasses.replace(spec, reduction="mean")
         if self.computed:
             spec = dataclasses.replace(spec, config={**spec.config, "computed": True})
         if self.ignored:
@@ -103,6 +138,7 @@ class Root:
         self.last_site: dict[tuple[str, int], LossSite] = {}
         self.unseen: dict[str, str] = {}
         self.loss_inside = False
+        self.news = False  # a loss is another than its description says
         self._kinds: dict[int, tuple[LayerKind, str | None]] = {}
         self.trainable = True
         self.optimized = False

@@ -170,6 +170,7 @@ class Run:
 
     def _learn(self, step: Step) -> Monitor:
         """The monitor, and the structure that a probed step showed."""
+        step.settle()
         monitor = self._monitor
         if monitor is None:
             program = Program("torch", torch.__version__, fit=FitSpec(source=self.update_source))
@@ -243,6 +244,10 @@ class Run:
             changes["targets"] = self._data_specs(Stage.TARGET)
             size = next((s.batch_shape[0] for s in changes["inputs"] if s.batch_shape), None)
             changes["fit"] = FitSpec(batch_size=size, source=self.update_source)
+        elif any(root.news for root in self.roots):
+            changes["losses"] = self._losses()
+        for root in self.roots:
+            root.news = False
         notes = dict(self._notes)
         for root in self.roots:
             notes.update(root.unseen)
@@ -271,7 +276,9 @@ class Run:
         return tuple(specs)
 
     def _sites(self) -> list[Any]:
-        return [site for root in self.roots for site in root.sites.values()]
+        """The losses that are trained on; all loss calls where no `backward` was seen."""
+        sites = [site for root in self.roots for site in root.sites.values()]
+        return [site for site in sites if site.fed] or sites
 
     def _losses(self) -> tuple[LossSpec, ...]:
         specs = []

@@ -124,7 +124,7 @@ def _forward(run: Run, step: Step) -> list[Found]:
 
 
 def _loss(step: Step) -> list[Found]:
-    values = [*step.losses, *step.micro, *step.backward]
+    values = [*step.losses, *(call.value for call in step.pending), *step.backward]
     for value in values:
         if value != value or value in (float("inf"), float("-inf")):
             return [_event(Stage.LOSS, "nan" if value != value else "inf")]

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from stethoscope.stats import FloatArray, nonfinite
 from stethoscope.torch.describe import Call
-from stethoscope.torch.flow import Flow, Key
-from stethoscope.torch.roots import Root
+from stethoscope.torch.flow import Flow, Key, tensors_in
+from stethoscope.torch.roots import LossSite, Root
 from stethoscope.types import SourceRef, Stage
 
 MAX_BATCHES = 8  # references that one step keeps, for the scan
@@ -36,6 +36,33 @@ class Batch:
     args: tuple[Any, ...]
     rng: Tensor
     kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(eq=False)
+class LossCall:
+    """A call of a loss function that no `backward` has come from yet.
+
+    Attributes:
+        value: The mean of its result.
+        elements: Numbers in its result; 1 when it is reduced.
+        made: Number of its autograd node: it tells nodes apart and keeps no graph alive.
+        index: Place among the loss calls of the micro-batch.
+        site: What is known of the call; None when it was never probed.
+        count: Samples of its target.
+        target: Statistics of the target, on a probed step.
+        metric: Name and value of its metric.
+        correlation: Of the prediction with the target.
+    """
+
+    value: float
+    elements: int
+    made: int | None
+    index: int
+    site: LossSite | None = None
+    count: int = 1
+    target: tuple[Key, FloatArray] | None = None
+    metric: tuple[str, float] | None = None
+    correlation: float | None = None
 
 
 class Scaled(NamedTuple):
@@ -62,7 +89,8 @@ class Step:
         self.roots: list[Root] = []
         self.forwards = 0
         self.losses: list[float] = []
-        self.micro: list[float] = []
+        self.pending: list[LossCall] = []
+        self.called = 0  # loss calls of this micro-batch
         self.backward: list[float] = []
         self.metrics: dict[str, list[float]] = {}
         self.metric_of: int | None = None
@@ -94,6 +122,7 @@ class Step:
         self.batches.clear()
         self.targets.clear()
         self.calls.clear()
+        self.pending = []
         self.before = []
         self.flow = Flow()
 
@@ -103,6 +132,41 @@ class Step:
         seen = self.tensors.get(place)
         if seen is None or nonfinite(row) > nonfinite(seen):
             self.tensors[place] = row
+
+    def add_loss(self, call: LossCall) -> None:
+        """A loss function was called; `backward` will tell what for."""
+        if len(self.pending) < MAX_CALLS:
+            self.pending.append(call)
+
+    def samples(self) -> int:
+        """Size of the latest batch, from the first tensor that a model was called with."""
+        if not self.batches:
+            return 0
+        batch = self.batches[-1]
+        first = next(tensors_in((batch.args, batch.kwargs)), None)
+        return len(first) if first is not None and first.ndim else 0
+
+    def take(self, call: LossCall) -> None:
+        """The facts of a loss call that is trained on."""
+        if call.target is not None:
+            self.observe(call.target[0], "", Stage.TARGET, call.target[1])
+        if call.metric is None and call.correlation is None:
+            return
+        if self.metric_of not in (None, call.index):
+            return
+        if call.elements > 1 and call.site is not None and call.site.altered:
+            return  # a metric of elements that the program may leave out
+        self.metric_of = call.index
+        if call.metric is not None:
+            self.metrics.setdefault(call.metric[0], []).append(call.metric[1])
+        if call.correlation is not None:
+            self.correlations.append(call.correlation)
+
+    def settle(self) -> None:
+        """The step is over: where no `backward` was seen, its loss calls are what is trained on."""
+        if not self.backward:
+            for call in self.pending:
+                self.take(call)
 
     def scale(self, operand: Tensor, result: Tensor) -> None:
         """Notes that `result` is `operand` times a number."""
@@ -121,8 +185,10 @@ class Step:
         return found.value, found.tensor
 
     def loss(self) -> float | None:
-        """Mean over micro-batches of the sum of the loss calls of each; None when none was seen."""
-        values = self.losses + ([sum(self.micro)] if self.micro else [])
+        """Mean over micro-batches of what `backward` came from; None when no loss was seen."""
+        values = list(self.losses)
+        if not self.backward and self.pending:
+            values = [sum(call.value for call in self.pending)]
         if not values:
             return None
         return values[0] if self.closure else sum(values) / len(values)

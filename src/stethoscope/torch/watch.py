@@ -54,11 +54,18 @@ def watch(
     >>> scope.report.meta["steps"]
     3
     """
+    if not isinstance(model, (nn.Module, Sequence)):
+        raise TypeError(
+            "model must be a torch.nn.Module, or a sequence of them, "
+            f"got {type(model).__name__}: watch(model, optimizer)."
+        )
     models = [model] if isinstance(model, nn.Module) else list(model)
     for item in models:
         if not isinstance(item, nn.Module):
             raise TypeError(f"model must be a torch.nn.Module, got {type(item).__name__}.")
     given = [] if optimizer is None else optimizer
+    if not isinstance(given, (torch.optim.Optimizer, Sequence)):
+        raise TypeError(f"optimizer must be a torch.optim.Optimizer, got {type(given).__name__}.")
     optimizers = [given] if isinstance(given, torch.optim.Optimizer) else list(given)
     for other in optimizers:
         if not isinstance(other, torch.optim.Optimizer):

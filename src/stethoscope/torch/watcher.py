@@ -228,6 +228,8 @@ class Watcher:
         step, above = self._step, sys._getframe(1)
         if step is None or torch.compiler.is_compiling():
             return func(*args, **kwargs)
+        if torch._C._are_functorch_transforms_active():  # its tensors have no values of their own
+            return asif.call(above, func, args, kwargs)
         role = losses_seen.role(func)
         if role is losses_seen.Role.BACKWARD:
             self._backward(args)
@@ -247,11 +249,11 @@ class Watcher:
         if probe is not None and role is not losses_seen.Role.PASS:
             seen = self._before_call(func, args, kwargs)
             result = asif.call(above, func, args, kwargs)
-            self._after_call((func, args, kwargs), result, seen)
+            self._after_call((func, args, kwargs), result, seen, above)
             return result
         result = asif.call(above, func, args, kwargs)
         if role is losses_seen.Role.SCALE:
-            self._scaled(args, result)
+            self._scaled(args, result, asif.is_scaler(above))
         return result
 
     @boundary
@@ -267,7 +269,7 @@ class Watcher:
         return seen
 
     @boundary
-    def _after_call(self, call: TorchCall, result: Any, seen: Any) -> None:
+    def _after_call(self, call: TorchCall, result: Any, seen: Any, above: Any) -> None:
         begun = time.perf_counter()
         probe = self._probe
         if probe is None or hidden():
@@ -277,7 +279,7 @@ class Watcher:
         if probe.outside:
             losses_seen.remember(probe.step, func, args, kwargs, result)
         if losses_seen.role(func) is losses_seen.Role.SCALE:
-            self._scaled(args, result)
+            self._scaled(args, result, asif.is_scaler(above))
         probe.step.spent += time.perf_counter() - begun
 
     @boundary
@@ -293,10 +295,8 @@ class Watcher:
 
     @boundary
     def _loss_raised(self, call: TorchCall, source: Any) -> None:
-        """The loss refuses its arguments: they may be what the Program alone shows to be wrong."""
         if self._step is not None and self._root is not None and self._step.probing:
-            losses_seen.arguments(self._step, self._root, *call, source)
-            self._step.refused = True
+            losses_seen.refused(self._step, self._root, *call, source)
 
     @boundary
     def _backward(self, args: tuple[Any, ...]) -> None:
@@ -309,9 +309,9 @@ class Watcher:
         step.spent += time.perf_counter() - begun
 
     @boundary
-    def _scaled(self, args: tuple[Any, ...], result: Any) -> None:
+    def _scaled(self, args: tuple[Any, ...], result: Any, by_scaler: bool) -> None:
         if self._step is not None and isinstance(result, Tensor) and result.numel() == 1:
-            losses_seen.scaled(self._step, args, result)
+            losses_seen.scaled(self._step, args, result, by_scaler)
 
     # Update
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stethoscope.faults._base import NO_LEARNING, Fault, Findings, Suspect
+from stethoscope.faults._base import LIKELY, NO_LEARNING, Fault, Findings, Suspect
+from stethoscope.rules._base import loss_place
 from stethoscope.types import Change, Fix, Op
 
 
@@ -17,7 +18,15 @@ class LossBroadcast(Fault):
     effects = NO_LEARNING | frozenset({"update-ratio-too-small", "unscaled-target"})
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
+        program = findings.program
+        # Of a formula that is not recognised, all pairs may be meant (an energy distance).
+        unknown = {
+            loss_place(program, index).path
+            for index, loss in enumerate(program.losses)
+            if loss.name is None
+        }
         for symptom in findings.of("loss-broadcast"):
+            known = symptom.place.path not in unknown
             source = symptom.place.source
             shape = next((e.bound for e in symptom.evidence if e.relation == "!="), "")
             fix = Fix(
@@ -25,4 +34,5 @@ class LossBroadcast(Fault):
                 Change(Op.SET, f"{symptom.place.path}.prediction_shape", str(shape), source),
             )
             why = [("Do prediction and target have the same shape?", f"no: {symptom.message}")]
-            yield self.suspect([symptom], confidence=0.99, fixes=[fix], why=why, fatal=True)
+            sure = 0.99 if known else LIKELY
+            yield self.suspect([symptom], confidence=sure, fixes=[fix], why=why, fatal=known)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stethoscope.example import REGRESSOR, Example
-from stethoscope.program import Program
+from stethoscope.program import LossSpec, Program
 from stethoscope.rules._base import ProgramRule, loss_place
 from stethoscope.types import Evidence, Symptom, SymptomClass
 from stethoscope.vocabulary import TargetKind
@@ -24,8 +24,10 @@ class LossBroadcast(ProgramRule):
 
     How to fix: give both the same shape.
 
-    False alarms: pairwise losses on purpose (quantile regression, ranking) have as many axes on
-    both sides, (N, 1) against (1, N): those are left alone.
+    False alarms: pairwise losses on purpose (quantile regression, ranking) are written by hand or
+    without reduction, with as many axes on both sides, (N, 1) against (1, N): those are left alone.
+    A formula that is not recognised may be meant for all pairs (an energy distance): that is a
+    warning, and an error only where harm is seen.
 
     References: PyTorch's own warning in `mse_loss`; deepset-ai/FARM issue 229.
     """
@@ -51,7 +53,7 @@ class LossBroadcast(ProgramRule):
             first, second = loss.prediction_shape, loss.target_shape
             if loss.target_kind not in _ELEMENTWISE or first is None or second is None:
                 continue
-            if len(first) == len(second):
+            if len(first) == len(second) and not _is_row(loss, first, second):
                 continue  # x[:, None] against y[None, :]: a table on purpose
             table = _broadcast(first, second)
             if table is None or _size(table) <= max(_size(first), _size(second)):
@@ -68,6 +70,16 @@ class LossBroadcast(ProgramRule):
                 f"The prediction {_text(first)} and the target {_text(second)} broadcast to "
                 f"{_text(table)}: every prediction is compared with every target.",
             )
+
+
+def _is_row(loss: LossSpec, first: tuple[int, ...], second: tuple[int, ...]) -> bool:
+    """Whether one output a sample met the targets as a row, in a loss function of a library.
+
+    Such a function warns of it. Who wants a table writes it by hand, or asks for its elements.
+    """
+    if loss.type == "hand-written" or loss.reduction not in ("mean", "sum") or loss.weighted:
+        return False
+    return len(first) == 2 and first[1] == second[0] == 1 and first[0] == second[1] > 1
 
 
 def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -156,3 +157,32 @@ def test_a_weight_that_is_not_finite_is_listed_once(tmp_path: Path) -> None:
     assert [s for s, _ in found if s > STEP + 1] == [STEP + 2]
     later = [e for s, e in trace.events if s > STEP + 2 and e.kind == "nonfinite"]
     assert len(later) == 60 - STEP - 3, "one event a step: the loss"
+
+
+class Divided(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = torch.relu(self.first(x))
+        masked = hidden.masked_fill(hidden < 0.1, -torch.inf)  # an infinity that is meant
+        masked = torch.exp(masked)
+        hidden = masked * 0 / (hidden * 0)
+        return self.last(hidden)
+
+
+def test_the_line_of_a_users_forward_that_divides_by_zero_is_named(tmp_path):
+    def train():
+        model = Divided()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.ones(8, 4)).mean().backward()
+            optimizer.step()
+
+    seen = watched(train, tmp_path)
+    source = seen.reports[0].diagnoses[0].place.source
+    lines, first = inspect.getsourcelines(Divided.forward)
+    assert source is not None
+    assert lines[source.line - first].strip() == "hidden = masked * 0 / (hidden * 0)"

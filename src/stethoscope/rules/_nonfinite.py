@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ from stethoscope.types import (
     Place,
     PlaceKind,
     Slot,
+    SourceRef,
     Stage,
     Stat,
     Symptom,
@@ -66,7 +68,14 @@ class NonfiniteRule(Rule):
             slot = Slot(payload.get("layer") or "", payload.get("param") or "", stage)
             what = str(payload.get("what") or payload.get("value") or "nan")
             rows = tuple(int(i) for i in payload.get("rows") or ())
-            yield self._told(row, slot, what, rows)
+            told = self._told(row, slot, what, rows)
+            line = payload.get("line")  # of the very call, in a layer that makes several
+            if line:
+                source = SourceRef(str(line[0]), int(line[1]))
+                told = dataclasses.replace(
+                    told, place=dataclasses.replace(told.place, source=source)
+                )
+            yield told
 
     def _counts(self, row: Row) -> Iterable[Symptom]:
         for stage in self.stages if row.counts_nonfinite else ():

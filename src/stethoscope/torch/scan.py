@@ -17,13 +17,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as nn_module
+from torch.overrides import TorchFunctionMode
 
+from stethoscope.diagnosis import locate
 from stethoscope.torch.flow import tensors_in
 from stethoscope.torch.hooks import forget
 from stethoscope.torch.roots import gradient
 from stethoscope.torch.step import Batch, Step
 from stethoscope.torch.tensors import dense, measurable
-from stethoscope.types import Stage
+from stethoscope.types import SourceRef, Stage
 
 if TYPE_CHECKING:
     from stethoscope.torch.runs import Run
@@ -117,9 +119,10 @@ def _forward(run: Run, step: Step) -> list[Found]:
     for batch in step.batches:
         found = rerun(batch)
         if found is not None:
-            path, what, rows = found
+            path, what, rows, line = found
             layer = run.path((batch.root.number, path))
-            return [_event(Stage.OUTPUT, what, layer=layer, rows=rows)]
+            event = _event(Stage.OUTPUT, what, layer=layer, rows=rows)
+            return [{**event, "line": [line.file, line.line]} if line is not None else event]
     return []
 
 
@@ -149,14 +152,33 @@ def _event(
     return {"stage": stage, "layer": layer, "param": param, "rows": rows or [], "what": what}
 
 
-def rerun(batch: Batch) -> tuple[str, str, list[int]] | None:
+class _FirstCalls(TorchFunctionMode):
+    """The lines of the first calls that made a NaN, and an infinity, out of finite numbers."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, SourceRef | None] = {}
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for tensor in tensors_in(result):
+            what = bad(tensor)
+            if what and what not in self.lines:
+                before = {bad(t) for t in tensors_in((args, kwargs))}
+                if what not in before and "nan" not in before:
+                    self.lines[what] = locate.here(sys._getframe(1))
+        return result
+
+
+def rerun(batch: Batch) -> tuple[str, str, list[int], SourceRef | None] | None:
     """Runs one forward pass again.
 
     Returns:
-        Path of the first module with finite input and non-finite output, "nan" or "inf", and the
-        rows of that output; None when there is none, or when the pass fails this time.
+        Path of the first module with finite input and non-finite output, "nan" or "inf", the
+        rows of that output, and for a module of the user's own the line of the call that made it;
+        None when there is none, or when the pass fails this time.
     """
-    seen: list[tuple[str, str, list[int]]] = []
+    seen: list[tuple[str, str, list[int], SourceRef | None]] = []
+    calls = _FirstCalls()
 
     def look(module: nn.Module, args: Any, *rest: Any) -> None:
         if seen or len(rest) < 2:
@@ -165,12 +187,14 @@ def rerun(batch: Batch) -> tuple[str, str, list[int]] | None:
         for tensor in tensors_in(rest[1]):
             what = bad(tensor)
             if what and what not in before and "nan" not in before:
-                seen.append((batch.root.path(module), what, rows_of(tensor)))
+                own = not type(module).__module__.startswith("torch.")
+                line = calls.lines.get(what) if own else None
+                seen.append((batch.root.path(module), what, rows_of(tensor), line))
                 return
 
     with _untouched(batch), _only_hook(look):
         try:
-            with torch.no_grad():
+            with torch.no_grad(), torch._C._EnableTorchFunction(), calls:
                 batch.module(*batch.args, **batch.kwargs)
         except Exception:
             return None

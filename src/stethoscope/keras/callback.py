@@ -97,7 +97,11 @@ class Stethoscope(keras.callbacks.Callback):  # type: ignore[misc]
         report = fit.end() if fit is not None else None
         if report is not None:
             self.reports.append(report)
-            show(self._fits.session, [report])
+            self.show(report)
+
+    def show(self, report: Report) -> None:
+        """Prints a report to stderr, unless it is to be quiet."""
+        show(self._fits.session, [report])
 
 
 def _callback_list(frame: FrameType | None) -> Any:

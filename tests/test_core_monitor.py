@@ -100,7 +100,7 @@ def test_another_process_makes_the_folder_first(session, monkeypatch):
         mkdir(folder, *arguments, **options)
 
     monkeypatch.setattr(Path, "mkdir", late)
-    assert train(session()).path == Path(".stethoscope/train-1.sqlite")
+    assert train(session()).path == Path(".stethoscope/train-1.sqlite").absolute()
 
 
 def test_a_broken_stderr_never_ends_the_training(session):
@@ -116,3 +116,14 @@ def test_no_folder_at_all_still_watches(session, monkeypatch):
     assert train(watched).path is None
     assert "no trace is kept" in watched.stderr.getvalue()
     assert watched.reports[0].meta["steps"] == 3
+
+
+def test_a_run_that_opens_after_the_program_changed_its_folder_is_kept_where_it_began(
+    session, monkeypatch, tmp_path
+):
+    begun, other = Path.cwd(), tmp_path / "elsewhere"
+    other.mkdir()
+    watching = session()
+    monkeypatch.chdir(other)
+    monitor = train(watching)
+    assert monitor.path.parent == begun / ".stethoscope"

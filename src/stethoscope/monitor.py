@@ -56,6 +56,7 @@ class Session:
         self.script = script
         self.stderr = stderr or sys.stderr
         self._lines = lines
+        self._folder = Path(config.trace_dir).absolute()  # the program may change its folder
         self._rank = _launched_rank()
         self.rank = self._rank or 0
         self.notes: list[str] = []
@@ -106,7 +107,7 @@ class Session:
             "started": time.time(),
             **writer_mark(),
         }
-        for folder in (Path(self.config.trace_dir), fallback_folder()):
+        for folder in (self._folder, fallback_folder()):
             try:
                 if folder.exists() and not folder.is_dir():
                     raise OSError(f"{folder} is a file; expected a folder for traces")

@@ -152,3 +152,11 @@ def test_an_optimizer_of_another_model_is_told_at_once(monkeypatch, capsys):
         train(model, optimizer)
     assert "the SGD that was given updates no parameter of the model" in told
     assert "updates no parameter of the model" in scope.report.reason
+
+
+@pytest.mark.parametrize(
+    "given", [(None,), (3,), (nn.Linear(1, 1), 3)], ids=["none", "int", "rate"]
+)
+def test_what_is_no_model_or_optimizer_is_refused_in_words(given):
+    with pytest.raises(TypeError, match=r"must be a torch\.\w+\.\w+.*, got (NoneType|int)"):
+        stethoscope.watch(*given)

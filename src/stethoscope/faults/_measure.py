@@ -12,6 +12,7 @@ from stethoscope.stats import POSITION, FloatArray
 from stethoscope.types import Slot, Stage, Stat
 
 EARLY_PROBES = 8
+LOST = 1e-3  # of its highest value: where a decay ends, not where it works
 _HARMFUL = (Stage.LOSS, Stage.WEIGHT_GRAD, Stage.UPDATE, Stage.WEIGHT)
 """Where a number that is not finite does harm. Inputs, targets and activations may be masked, and
 the gradient of an output may overflow under a loss scaler in a step that is then skipped."""
@@ -24,7 +25,10 @@ class Measurements:
         loss: The training loss of every step.
         agreement: Correlation of predictions and targets, of each step where it was seen.
         targets: Root mean square of real-valued targets of each probed step, by their slot.
-        rates: First and latest learning rate.
+        rates: First and latest learning rate of the first parameter group.
+        rate: Latest learning rate of the group that has the largest.
+        rate_lost: Step since when that is below `LOST` of what it was at its highest; None while it
+            is not.
         ratios: Update over weight of each kernel on the first `EARLY_PROBES` probed steps.
         steps, probes: How many were seen.
         nonfinite_step: Step of the first non-finite loss, gradient or weight; None when all was
@@ -36,10 +40,13 @@ class Measurements:
         self.agreement = Series()
         self.targets: dict[Slot, Series] = {}
         self.rates: tuple[float, float] = (math.nan, math.nan)
+        self.rate = math.nan
+        self.rate_lost: int | None = None
         self.ratios: dict[Slot, list[float]] = {}
         self.steps = 0
         self.probes = 0
         self.nonfinite_step: int | None = None
+        self._highest_rate = 0.0
         self._first: dict[Slot, FloatArray] = {}
         self._last: dict[Slot, FloatArray] = {}
 
@@ -58,6 +65,14 @@ class Measurements:
         if not math.isnan(rate):
             first = rate if math.isnan(self.rates[0]) else self.rates[0]
             self.rates = (first, rate)
+        rates = [v for slot, v in row.each(Stage.HYPER) if slot.param.startswith("learning_rate")]
+        if rates:
+            self.rate = max(rates)
+            self._highest_rate = max(self._highest_rate, self.rate)
+            if self.rate > LOST * self._highest_rate:
+                self.rate_lost = None
+            elif self.rate_lost is None:
+                self.rate_lost = row.step
         if self.nonfinite_step is None and self._is_nonfinite(row):
             self.nonfinite_step = row.step
         if not row.probed:

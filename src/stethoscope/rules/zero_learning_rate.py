@@ -21,7 +21,8 @@ class ZeroRate(Rule):
     How to fix: set a rate; check what the schedule gives at its first steps.
 
     False alarms: the first step of a linear warm-up is 0, ten are not; a group that is frozen by a
-    rate of 0 is fine as long as another one learns; a schedule may end at 0.
+    rate of 0 is fine as long as another one learns; a schedule may end at 0. One by
+    epochs may give 0 for the whole first epoch: the fault is withdrawn when the rate leaves 0.
 
     References: the schedule mistakes in PyTorch's and Keras's forums.
     """

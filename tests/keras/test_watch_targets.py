@@ -10,7 +10,7 @@ from stethoscope.keras import Stethoscope
 from stethoscope.keras.feed import Feed, FitCall
 from stethoscope.keras.losses import End
 from stethoscope.program import FitSpec
-from stethoscope.types import Slot, Stage, Stat
+from stethoscope.types import Severity, Slot, Stage, Stat
 
 SEEN = keras.backend.backend() != "tensorflow"
 RNG = np.random.default_rng(0)
@@ -105,3 +105,15 @@ def test_an_ignored_label_is_left_out_batch_by_batch_too():
     feed = Feed(FitCall(FitSpec()), [End(ignore=7)])
     feed.batch(X[:4], np.array([[7, 1], [7, 2], [2, 1], [1, 7]]))
     assert feed.targets()[0].class_counts == ((1.0, 3), (2.0, 2))
+
+
+@pytest.mark.parametrize("weights", [True, False])
+def test_labels_that_weights_leave_out_are_no_error(weights, tmp_path):
+    labels = np.where(np.arange(len(X)) % 5 == 0, -1, np.arange(len(X)) % 2)
+    made = keras.Sequential([kl.Dense(2, activation="softmax")])
+    made.compile("sgd", "sparse_categorical_crossentropy")
+    watch = Stethoscope(trace_dir=str(tmp_path), quiet=True)
+    given = {"sample_weight": (labels >= 0).astype("float32")} if weights else {}
+    made.fit(X, labels, epochs=2, batch_size=8, verbose=0, callbacks=[watch], **given)
+    (found,) = [d for d in watch.report.diagnoses if d.fault == "label-encoding"]
+    assert found.severity is (Severity.NOTE if weights else Severity.ERROR)

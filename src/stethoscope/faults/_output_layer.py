@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from stethoscope.faults._base import (
     BLOW_UP,
     NO_GRADIENT,
@@ -11,7 +13,7 @@ from stethoscope.faults._base import (
 from stethoscope.faults._head import Fitting
 from stethoscope.rules._base import loss_path
 from stethoscope.rules._output import Head, heads
-from stethoscope.types import Change, Fix, Op, Symptom
+from stethoscope.types import Change, Fix, Op, Symptom, SymptomClass
 
 EFFECTS = BLOW_UP | NO_LEARNING | NO_GRADIENT | frozenset({"dead-units", "update-ratio-too-large"})
 
@@ -30,6 +32,16 @@ def widen(findings: Findings, head: Head, fit: Fitting) -> Fix:
     return Fix(
         f"{fit.units} units with {fit.activation} and {fit.loss} ({fit.why})", first, tuple(also)
     )
+
+
+def claim(head: Head | None, *, fatal: bool = True) -> dict[str, Any]:
+    """Arguments of a suspect whose symptom says that the loss cannot take its targets.
+
+    That is certain, unless targets may be left out of the loss: then it waits for harm.
+    """
+    if head is not None and head.selects:
+        return {"kind": SymptomClass.SUSPICION, "fatal": False}
+    return {"fatal": fatal}
 
 
 def head_at(findings: Findings, symptom: Symptom) -> Head | None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stethoscope.faults._base import BLOW_UP, CERTAIN, NO_LEARNING, Fault, Findings, Suspect
+from stethoscope.faults._output_layer import claim
 from stethoscope.program import DataSpec
+from stethoscope.rules._output import heads
 from stethoscope.types import Change, Fix, Op, SourceRef
 
 
@@ -24,9 +26,10 @@ class LabelEncoding(Fault):
             targets = findings.program.targets
             if index >= len(targets):
                 continue
+            told = claim(next((h for h in heads(findings.program) if h.index == index), None))
             fix = _repair(targets[index], path, symptom.place.source)
             why = [("Can the loss read these labels?", f"no: {symptom.message}")]
-            yield self.suspect([symptom], confidence=CERTAIN, fixes=[fix], why=why, fatal=True)
+            yield self.suspect([symptom], confidence=CERTAIN, fixes=[fix], why=why, **told)
 
 
 def _repair(target: DataSpec, path: str, source: SourceRef | None) -> Fix:

@@ -15,7 +15,7 @@ from stethoscope.faults._base import (
     Suspect,
 )
 from stethoscope.faults._head import fitting
-from stethoscope.faults._output_layer import head_at
+from stethoscope.faults._output_layer import claim, head_at
 from stethoscope.rules._base import loss_path
 from stethoscope.types import Change, Fix, Op
 
@@ -53,5 +53,5 @@ class LossTaskMismatch(Fault):
                 confidence=sure,
                 fixes=[Fix(title, change, also)],
                 why=why,
-                fatal=symptom.name == "class-loss-on-values",
+                **claim(head, fatal=symptom.name == "class-loss-on-values"),
             )

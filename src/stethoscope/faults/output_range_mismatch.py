@@ -13,7 +13,7 @@ from stethoscope.faults._base import (
     set_activation,
 )
 from stethoscope.faults._head import fitting
-from stethoscope.faults._output_layer import EFFECTS, head_at
+from stethoscope.faults._output_layer import EFFECTS, claim, head_at
 from stethoscope.vocabulary import Expects
 
 
@@ -42,5 +42,5 @@ class OutputRangeMismatch(Fault):
                 confidence=sure,
                 fixes=fixes,
                 why=why,
-                fatal=symptom.name == "output-range",
+                **claim(head, fatal=symptom.name == "output-range"),
             )

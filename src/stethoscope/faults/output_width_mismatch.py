@@ -11,7 +11,7 @@ from stethoscope.faults._base import (
     Suspect,
 )
 from stethoscope.faults._head import fitting
-from stethoscope.faults._output_layer import EFFECTS, head_at, widen
+from stethoscope.faults._output_layer import EFFECTS, claim, head_at, widen
 
 
 class OutputWidthMismatch(Fault):
@@ -34,5 +34,5 @@ class OutputWidthMismatch(Fault):
                 confidence=CERTAIN,
                 fixes=[widen(findings, head, fit)],
                 why=why,
-                fatal=True,
+                **claim(head),
             )

@@ -33,6 +33,7 @@ class FitCall:
     x: Any = None
     y: Any = None
     weighted: bool = False
+    selected: bool = False  # by sample weights, which may be 0
 
 
 def fit_call(model: Any, frame: FrameType | None, params: dict[str, Any] | None) -> FitCall:
@@ -64,8 +65,9 @@ def _read(given: dict[str, Any], spec: FitSpec, source: Any) -> FitCall:
         validation=given.get("validation_data") is not None,
         source=source,
     )
-    weighted = given.get("sample_weight") is not None or given.get("class_weight") is not None
-    return FitCall(spec, given.get("x"), given.get("y"), weighted)
+    selected = given.get("sample_weight") is not None
+    weighted = selected or given.get("class_weight") is not None
+    return FitCall(spec, given.get("x"), given.get("y"), weighted, selected)
 
 
 def _shuffles(given: dict[str, Any], adapter: Any) -> bool | None:
@@ -102,7 +104,7 @@ class Feed:
         self._take_arrays("x", call.x)
         self._take_arrays("y", call.y)
         # The data itself is the user's to keep or drop.
-        self._call = FitCall(call.spec, weighted=call.weighted)
+        self._call = FitCall(call.spec, weighted=call.weighted, selected=call.selected)
 
     @property
     def wants_batches(self) -> bool:
@@ -153,6 +155,8 @@ class Feed:
         revised = []
         for i, (loss, name) in enumerate(zip(losses, names, strict=True)):
             changes: dict[str, Any] = {"weighted": loss.weighted or self._call.weighted}
+            if self._call.selected:
+                changes["config"] = {**loss.config, "sample_weight": True}
             if name is not None:
                 changes["target"] = target = self._spec("y", name, self._targets[name])
                 changes["target_shape"] = target.batch_shape

@@ -36,6 +36,16 @@ class Head:
     target: DataSpec | None
     units: int | None
 
+    @property
+    def selects(self) -> bool:
+        """Whether the program may leave targets out of the loss, by weights or a mask of its own.
+
+        What the loss cannot take of its targets may then be what never reaches it.
+        """
+        weights = self.loss.config.get("sample_weight")
+        by_hand = self.loss.type == "hand-written" and self.loss.weighted
+        return bool(weights) or by_hand or self.loss.reduction == "none"
+
     def place(self, program: Program) -> Place:
         """The activation of the output layer, or the loss where the layer is unknown."""
         if self.layer is not None:

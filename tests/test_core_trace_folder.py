@@ -122,7 +122,7 @@ def test_a_trace_makes_room_once_nobody_writes_it(folder, mark, seconds, stays):
 def test_another_process_removes_an_old_trace_first(open_run, monkeypatch):
     listed = Path.iterdir
     monkeypatch.setattr(Path, "iterdir", lambda at: [*listed(at), at / "gone-1.sqlite"])
-    assert open_run()[1].path == Path(".stethoscope/train-1.sqlite")
+    assert open_run()[1].path == Path(".stethoscope/train-1.sqlite").absolute()
 
 
 def test_the_newest_is_the_one_that_was_written_last(open_run):
@@ -134,7 +134,7 @@ def test_the_newest_is_the_one_that_was_written_last(open_run):
     running._writer.commit()
     age(ended.path, 1000)
     os.utime(running.path, (1, 1))
-    assert newest(KEPT) == running.path
+    assert newest(KEPT.absolute()) == running.path
 
 
 def test_an_empty_file_is_no_trace(folder):

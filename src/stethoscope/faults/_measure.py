@@ -6,6 +6,7 @@ import math
 
 from stethoscope.agreement import CORRELATION
 from stethoscope.row import Row, RowKind
+from stethoscope.rules._nonfinite import is_frozen
 from stethoscope.rules._series import Series
 from stethoscope.rules._updates import update_ratios
 from stethoscope.stats import POSITION, FloatArray
@@ -131,6 +132,8 @@ class Measurements:
                 return True
         for stage in _HARMFUL[1:] if row.counts_nonfinite else ():
             for slot, count in row.each(stage, Stat.NAN_COUNT):
+                if is_frozen(row, slot):
+                    continue
                 if count + row.get(slot, Stat.INF_COUNT) > 0:
                     return True
         return False

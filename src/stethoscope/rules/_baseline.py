@@ -10,6 +10,7 @@ from stethoscope.vocabulary import LOSSES, TargetKind
 
 TARGETS_TO_BELIEVE = 256  # or 20 batches: below that a spread is mostly noise
 TARGETS_A_CLASS = 20  # the entropy of fewer is too low by over 1/40 nat (Miller 1955)
+NOTHING = 1e-6  # a constant prediction is as good as perfect: no loss can be below that
 SURE = 2.0  # standard errors of a figure that is known from a sample
 
 
@@ -33,8 +34,24 @@ def trivial_loss(program: Program) -> Baseline | None:
     """The loss of the best constant prediction.
 
     None where it cannot be known: several losses, an unknown or weighted one, a sum over the
-    batch, or targets that were not seen well enough.
+    batch, or targets that were not seen well enough. And where it says nothing: a residual that is
+    trained towards a constant (as a rule 0) is no prediction, and a loss near 0 is then what is
+    wanted.
     """
+    known = _trivial_loss(program)
+    if known is not None and known.high < NOTHING and _is_residual(program, program.losses[0]):
+        return None
+    return known
+
+
+def _is_residual(program: Program, loss: LossSpec) -> bool:
+    """Whether what the loss takes was computed from the model's outputs, by no layer of its own."""
+    if "computed" in loss.config:
+        return True
+    return loss.output is not None and program.producer(loss.output) is None
+
+
+def _trivial_loss(program: Program) -> Baseline | None:
     if len(program.losses) != 1:
         return None
     loss = program.losses[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stethoscope.program import LayerSpec, Program
+from stethoscope.rules._output import heads
 from stethoscope.vocabulary import AFFINE, PASS_THROUGH, LayerKind
 
 LONGEST = {"sigmoid": 4, "hard_sigmoid": 4, "softsign": 8, "tanh": 8, "hard_tanh": 8}
@@ -13,11 +14,13 @@ def saturating_chain(program: Program, first: LayerSpec) -> list[LayerSpec]:
     """The layers with the activation of `first` that follow each other from it on.
 
     Only linear maps and layers that hand values on may lie between: a normalization or a second
-    path (a shortcut) ends the chain.
+    path (a shortcut) ends the chain. The output is none of them: its activation is what the loss
+    takes, and a crossentropy makes up for its slope.
     """
+    outputs = {head.layer.path for head in heads(program) if head.layer is not None}
     found: list[LayerSpec] = []
     layer: LayerSpec | None = first
-    while layer is not None and len(found) <= len(program.layers):
+    while layer is not None and layer.path not in outputs and len(found) <= len(program.layers):
         saturates = layer.activation in LONGEST and layer.kind is not LayerKind.RECURRENT
         if saturates and layer.activation == first.activation:
             found.append(layer)

@@ -82,6 +82,8 @@ class NonfiniteRule(Rule):
             if stage.is_scalar:
                 continue
             for slot, count in row.each(stage, Stat.NAN_COUNT):
+                if is_frozen(row, slot):
+                    continue
                 infinite = row.get(slot, Stat.INF_COUNT)
                 if count + infinite > 0:
                     yield self._told(row, slot, "nan" if count else "inf", (), count + infinite)
@@ -98,6 +100,17 @@ class NonfiniteRule(Rule):
             evidence.append(Evidence(f"non-finite elements of {subject}", count, 0, ">"))
         message = f"The {subject} holds {what}{where} at step {row.step}."
         return self.symptom(_place(row, slot, rows), evidence, message)
+
+
+def is_frozen(row: Row, slot: Slot) -> bool:
+    """Whether a weight got no gradient in a probed step in which others did: nothing trains it.
+
+    A mask of -inf may be kept as a parameter; nobody learns it, and no update can spoil it.
+    """
+    if slot.stage not in (Stage.WEIGHT, Stage.UPDATE):
+        return False
+    graded = [s for s, _ in row.each(Stage.WEIGHT_GRAD, Stat.COUNT)]
+    return bool(graded) and all((s.layer, s.param) != (slot.layer, slot.param) for s in graded)
 
 
 def _place(row: Row, slot: Slot, rows: tuple[int, ...]) -> Place:

@@ -18,7 +18,8 @@ class NonfiniteWeight(NonfiniteRule):
 
     How to fix: restart from the last good checkpoint after mending the cause named above it.
 
-    False alarms: buffers used as masks are not parameters and are not read.
+    False alarms: buffers used as masks are not parameters and are not read; neither is a parameter
+    that gets no gradient where others do.
 
     References: DeepLocalize (ICSE'21) EBW.
     """

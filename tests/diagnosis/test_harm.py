@@ -7,10 +7,17 @@ import pytest
 
 from stethoscope.diagnosis.harm import State, judge
 from stethoscope.faults._measure import Measurements
-from stethoscope.program import ConstantErrors, DataSpec, LossSpec, OptimizerSpec, Program
+from stethoscope.program import (
+    ConstantErrors,
+    DataSpec,
+    LayerSpec,
+    LossSpec,
+    OptimizerSpec,
+    Program,
+)
 from stethoscope.rules._series import Series
 from stethoscope.types import Slot, Stage
-from stethoscope.vocabulary import Expects
+from stethoscope.vocabulary import Expects, LayerKind
 
 BASELINE = np.log(10)
 NOISE = np.random.default_rng(0).normal(size=2000)
@@ -154,3 +161,28 @@ def test_rows_that_are_weighted_have_no_criterion():
     changes = {"losses": (loss,), "targets": (target,)}
     found = judge(program(**changes), measurements(0.1 * NOISE[:600]))
     assert (found.state, found.criterion) == (State.UNKNOWN, False)
+
+
+@pytest.mark.parametrize(
+    ("weighted", "expected"), [(False, State.HARMED), (True, State.LEARNING)], ids=str
+)
+def test_likelihood_of_classes_below_0_is_no_learning(weighted, expected):
+    loss = LossSpec(
+        "nll", "nll_loss", expects=Expects.LOG_PROBABILITIES, reduction="mean", weighted=weighted
+    )
+    assert state(2.0 - STEPS / 10, losses=(loss,)) is expected
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [("", State.LEARNING), ("out", State.HARMED)],
+    ids=["residual", "prediction"],
+)
+def test_residual_that_is_trained_towards_0_learns(output, expected):
+    zeros = DataSpec(shape=(1,), min=0, max=0, mean=0, std=0, constant=True, rows_seen=10000,
+                     complete=True, best_constant=ConstantErrors(0.0, 0.0))  # fmt: skip
+    config = {} if output else {"computed": True}
+    loss = LossSpec("mae", "l1_loss", output=output or None, config=config)
+    layers = (LayerSpec("out", "Linear", LayerKind.DENSE, params={"weight": (8, 1)}),)
+    course = np.maximum(0.03, np.exp(-STEPS / 20)) * (1 + 0.05 * NOISE[:600])
+    assert state(course, losses=(loss,), targets=(zeros,), layers=layers) is expected

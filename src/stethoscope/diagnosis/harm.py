@@ -60,6 +60,8 @@ def judge(program: Program, measured: Measurements) -> Harm:
     if series.count < least:
         reason = f"only {series.count} steps were seen; {least} are needed"
         return Harm(State.UNKNOWN, reason, enough=False)
+    if _below_zero(program, series):
+        return Harm(State.HARMED, "a negative log-likelihood of classes is below 0, as none can be")
     if _grow(program, measured):  # what a return is worth is learned on the way
         harm = _without_baseline(series, falls=False)
         unsaid = Harm(State.UNKNOWN, NO_CRITERION, criterion=False)
@@ -82,6 +84,14 @@ def _has_criterion(program: Program) -> bool:
     target = target_of(program, loss)
     rewarded = target is not None and target.rows_sum_to_one is False
     return not (rewarded and loss.target_kind is TargetKind.DISTRIBUTION)
+
+
+def _below_zero(program: Program, series: Series) -> bool:
+    """Whether what is taken for log-probabilities of classes are none: those are at most 0."""
+    if len(program.losses) != 1 or program.losses[0].weighted or program.losses[0].name != "nll":
+        return False
+    level, error = series.level()
+    return level + 3 * error < 0
 
 
 def _grow(program: Program, measured: Measurements) -> bool:

@@ -51,7 +51,7 @@ class Judge:
         self._stale = True
         self._asked: Program | None = None
         self._holds: set[tuple[str, tuple[str, ...]]] = set()
-        self._told: set[tuple[str, str]] = set()
+        self._told: set[tuple[str, str | None]] = set()
         self._severities: dict[tuple[str, str | None], Severity] = {}
         self._harm = harms.Harm(harms.State.UNKNOWN, "nothing was seen yet")
 
@@ -99,10 +99,10 @@ class Judge:
         return found
 
     def new_errors(self) -> list[Diagnosis]:
-        """The ERRORs confirmed since the last call."""
+        """The ERRORs confirmed since the last call, and those confirmed again after withdrawal."""
         new = []
         for diagnosis in self._diagnoses:
-            key = (diagnosis.fault, diagnosis.place.key[4] or diagnosis.place.key[1])
+            key = (diagnosis.fault, diagnosis.place.path)
             if diagnosis.severity is Severity.ERROR and key not in self._told:
                 self._told.add(key)
                 new.append(diagnosis)
@@ -117,6 +117,7 @@ class Judge:
             for k in keys
         ]
         self._severities = now
+        self._told -= {k for k in keys if now.get(k) is not Severity.ERROR}  # withdrawn: may return
         return changes
 
     def report(self, meta: Mapping[str, Any], overhead: Mapping[str, float]) -> Report:

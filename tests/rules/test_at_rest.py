@@ -13,11 +13,14 @@ import stethoscope
 from stethoscope.faults._base import Findings
 from stethoscope.faults._hidden_layers import is_shut
 from stethoscope.faults._measure import Measurements
+from stethoscope.faults.double_activation import DoubleActivation as Doubled
 from stethoscope.faults.saturating_activations import SaturatingActivations
-from stethoscope.program import LayerSpec, LossSpec, Program
+from stethoscope.faults.unsuitable_optimizer import UnsuitableOptimizer
+from stethoscope.program import LayerSpec, LossSpec, OptimizerSpec, Program
+from stethoscope.rules.double_activation import DoubleActivation
 from stethoscope.rules.saturating_stack import SaturatingStack
 from stethoscope.types import Evidence, Place, PlaceKind, Severity, Symptom, SymptomClass
-from stethoscope.vocabulary import LayerKind
+from stethoscope.vocabulary import Expects, LayerKind
 
 
 class Masked(nn.Module):
@@ -90,3 +93,32 @@ def test_sigmoid_output_is_no_part_of_the_stack_and_stays(hidden):
         fix = suspect.fixes[0]
         changed = [change.path for change in (fix.change, *fix.also)]
         assert changed == [f"layers[{name}].activation" for name in names[:-1]]
+
+
+@pytest.mark.parametrize("inner", ["softmax", "sigmoid", "linear", "log_softmax"])
+def test_softmax_after_softmax_is_told_at_the_inner_one(inner):
+    layers = (
+        LayerSpec("out", "Dense", LayerKind.DENSE, inner, output_shape=(32, 4)),
+        LayerSpec("last", "LogSoftmax", LayerKind.ACTIVATION, "log_softmax", output_shape=(32, 4)),
+    )
+    loss = LossSpec("nll", "nll_loss", expects=Expects.LOG_PROBABILITIES, output="last")
+    program = Program("torch", layers=layers, edges=(("out", "last"),), losses=(loss,))
+    symptoms = tuple(DoubleActivation().inspect(program))
+    told = ["layers[out].activation"] if inner in ("softmax", "sigmoid") else []
+    assert [s.place.path for s in symptoms] == told
+    suspects = list(Doubled().consider(Findings(program, symptoms, Measurements())))
+    assert [s.fixes[0].change.path for s in suspects] == told
+
+
+@pytest.mark.parametrize("left", [0.0, 0.1])
+def test_optimizer_is_not_blamed_where_the_rate_was_lost(left):
+    measured = Measurements()
+    for _ in range(400):
+        measured.loss.add(1.0)
+    measured.steps, measured.rate_lost = 400, 10 if not left else None
+    place = Place(PlaceKind.LOSS, path="loss")
+    evidence = (Evidence("loss", 1.0, 0.9, ">"),)
+    flat = Symptom("L003", "loss-not-decreasing", SymptomClass.EVENT, place, evidence, "Flat.")
+    program = Program("torch", optimizers=(OptimizerSpec("sgd", "SGD"),))
+    suspects = list(UnsuitableOptimizer().consider(Findings(program, (flat,), measured)))
+    assert bool(suspects) is bool(left)

@@ -18,6 +18,7 @@ from stethoscope.faults._output_layer import head_at
 from stethoscope.rules._base import loss_path
 from stethoscope.rules._baseline import trivial_loss
 from stethoscope.rules._output import Head
+from stethoscope.rules.double_activation import squashed_before
 from stethoscope.types import Change, Fix, Op
 from stethoscope.vocabulary import TargetKind
 
@@ -37,8 +38,13 @@ class DoubleActivation(Fault):
             head = head_at(findings, symptom)
             if head is None:
                 continue
-            if head.layer is not None:
-                fixes = [set_activation(head.layer, "linear", f"{head.loss.type} takes logits")]
+            inner = squashed_before(findings.program, head)
+            outer, given = head.loss.type, head.activation
+            if inner is not None and head.layer is not None:
+                outer, given = head.layer.path, inner.activation
+                fixes = [set_activation(inner, "linear", f"{outer} takes logits")]
+            elif head.layer is not None:
+                fixes = [set_activation(head.layer, "linear", f"{outer} takes logits")]
             else:
                 change = Change(
                     Op.REMOVE,
@@ -48,8 +54,8 @@ class DoubleActivation(Fault):
                 )
                 fixes = [Fix("remove the softmax before the loss", change)]
             why = [
-                (f"What does {head.loss.type} take?", "logits"),
-                ("What is it given?", f"the output of {head.activation or 'a softmax'}"),
+                (f"What does {outer} take?", "logits"),
+                ("What is it given?", f"the output of {given or 'a softmax'}"),
             ]
             floor = _floor(head)
             message = symptom.message

@@ -26,7 +26,7 @@ class BadInitialization(Fault):
     group = "structure"
     shown_by = frozenset({"initialization"})
     effects = NO_LEARNING | NO_GRADIENT | BLOW_UP | frozenset({
-        "dead-units", "saturated-activation", "update-ratio-too-large",
+        "dead-units", "saturated-activation", "update-ratio-too-large", "update-ratio-too-small",
     })  # fmt: skip
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:

@@ -30,6 +30,8 @@ class LearningRateTooLow(Fault):
                 continue
             if findings.of("vanishing-gradient"):
                 continue  # small steps are then the effect of small gradients
+            if first[1] * _excess(findings) > float(symptom.evidence[0].bound):
+                continue  # against weights of a usual size the steps would be usual too
             if measured.rates[1] > 1.01 * measured.rates[0]:
                 continue  # a warm-up: the rate is still on its way
             rate = two_digits(stable_rate(findings))
@@ -46,3 +48,9 @@ class LearningRateTooLow(Fault):
             why = [("How far does one step move a kernel?", f"{first[1]:.2g} of its size")]
             far_off = first[1] < FAR_OFF * float(symptom.evidence[0].bound)
             yield self.suspect([symptom], confidence=0.8, fixes=[fix], why=why, counter=far_off)
+
+
+def _excess(findings: Findings) -> float:
+    """How many times larger than usual the largest initial weights are; 1 where none was told."""
+    told = [s.evidence[0] for s in findings.of("initialization")]
+    return max([float(e.value) for e in told if e.relation == ">"], default=1.0)

@@ -31,6 +31,9 @@ class UnsuitableOptimizer(Fault):
         spec = findings.program.optimizers[0]
         if spec.name not in _PLAIN or findings.measured.loss.count < LEAST_STEPS:
             return
+        lost = findings.measured.rate_lost
+        if lost is not None and lost < findings.measured.steps / 2:
+            return  # a schedule took the rate away: no optimizer moves without one
         place = optimizer_place(findings.program, "name")
         fix = set_to(
             "optimizer.name", "adam", spec.source, f"{spec.type} -> Adam, learning_rate 0.001"

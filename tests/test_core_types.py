@@ -203,3 +203,7 @@ def test_key_of_a_place_forgets_the_moment_only():
     place = types.Place(PlaceKind.LAYER, "a", "kernel", Stage.WEIGHT, step=3)
     assert place.key == dataclasses.replace(place, step=9, rows=(1,)).key
     assert place.key != dataclasses.replace(place, param="bias").key
+
+
+def test_source_is_written_as_editors_read_it():
+    assert str(types.SourceRef("lib.py", 7)) == "lib.py:7"

@@ -154,6 +154,9 @@ class SourceRef:
     end_line: int | None = None
     text: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
 
 @dataclasses.dataclass(frozen=True)
 class Slot:

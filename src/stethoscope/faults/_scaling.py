@@ -30,10 +30,12 @@ def scaling(data: DataSpec, path: str, source: SourceRef | None) -> Fix:
             for i, c in enumerate(data.columns)
             if c.std > 0 and (math.hypot(c.mean, c.std) > GOOD[1] or c.std < GOOD[0])
         }
-        names = ", ".join(list(columns)[:6]) + (" and more" if len(columns) > 6 else "")
+        told = [f"{i} ({c['mean']:.4g}, {c['std']:.4g})" for i, c in list(columns.items())[:6]]
+        names = ", ".join(told) + (" and more" if len(columns) > 6 else "")
+        word = "column" if len(columns) == 1 else "columns"
         return Fix(
-            f"standardize {path}: subtract mean and divide by standard deviation in columns "
-            f"{names}",
+            f"standardize {path}: subtract the mean and divide by the standard deviation (both in "
+            f"brackets) in {word} {names}",
             Change(Op.WRAP, path, {"standardize": columns}, source),
         )
     mean, std = data.mean or 0.0, data.std or 1.0

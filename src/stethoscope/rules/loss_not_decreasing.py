@@ -74,7 +74,9 @@ class LossNotDecreasing(Rule):
             return state, []
         state["told"] = True
         evidence = [
-            Evidence("loss, mean of the last third", level, bound - slack - error, ">"),
+            Evidence(
+                "loss, mean of the last third and its error", level + error, bound - slack, ">"
+            ),
             Evidence("trend of the loss, in standard errors", clear, -CLEAR, ">"),
         ]
         message = f"The loss stays at {level:.4g} after {series.count} steps ({words} {bound:.4g})."

@@ -64,7 +64,12 @@ class MetricNotIncreasing(Rule):
             return state, []
         state["told"] = True
         evidence = [
-            Evidence("accuracy, mean of the last third", level, least, "<"),
+            Evidence(
+                "accuracy, mean of the last third less its error",
+                level - CLEAR * error,
+                bound + self.margin,
+                "<",
+            ),
             Evidence("trend of the accuracy, in standard errors", clear, CLEAR, "<"),
         ]
         message = (

@@ -72,6 +72,8 @@ dist.init_process_group("gloo")
 net = nn.parallel.DistributedDataParallel(Net())
 torch.manual_seed(dist.get_rank())
 train(net)
+dist.barrier()
+del net
 dist.destroy_process_group()
 """
 )

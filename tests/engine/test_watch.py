@@ -1,0 +1,144 @@
+"""Watching the engine: what is reported, what is left behind, and that the training is the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import stethoscope
+from stethoscope.engine import BatchNormalization, Dense, Dropout, Sequential, install, watch
+from stethoscope.engine.run import Run
+from stethoscope.engine.training import everywhere
+from stethoscope.monitor import Session
+from stethoscope.types import Column, Phase, Stage, Stat, Verdict
+
+X = np.random.default_rng(0).normal(size=(64, 4)).astype("float32")
+Y = (X @ np.array([1.0, -1.0, 0.5, 0.0], "float32"))[:, None]
+
+
+def model(rate_loss=("adam", "mse")):
+    made = Sequential(
+        [Dense(8, "tanh"), BatchNormalization(), Dropout(0.2), Dense(1)], input_shape=(4,), seed=3
+    )
+    made.compile(*rate_loss, metrics=["mae"])
+    return made
+
+
+def by_fit(made):
+    made.fit(X, Y, epochs=3, batch_size=16)
+
+
+def by_hand(made):
+    for step in range(12):
+        rows = slice(16 * (step % 4), 16 * (step % 4) + 16)
+        made.train_on_batch(X[rows], Y[rows])
+
+
+WAYS = pytest.mark.parametrize("train", [by_fit, by_hand], ids=["fit", "hand-written"])
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return {"quiet": True, "trace_dir": str(tmp_path), "probe_every": 1}
+
+
+def recorded(tmp_path):
+    return stethoscope.read(next(tmp_path.glob("*.sqlite")))
+
+
+@WAYS
+def test_every_step_is_in_the_trace(train, settings, tmp_path):
+    made = model()
+    with watch(made, **settings) as scope:
+        train(made)
+    assert scope.report is not None
+    trace = recorded(tmp_path)
+    assert [row.step for row in trace.rows()] == list(range(12))
+    for layer, param, stage, stat in (
+        ("", "0", Stage.INPUT, Stat.NORM),
+        ("", "0", Stage.TARGET, Stat.NORM),
+        ("dense", "", Stage.PRE_ACTIVATION, Stat.NORM),
+        ("dense", "", Stage.OUTPUT, Stat.NORM),
+        ("", "", Stage.LOSS, Stat.VALUE),
+        ("dense", "", Stage.OUTPUT_GRAD, Stat.NORM),
+        ("dense", "kernel", Stage.WEIGHT_GRAD, Stat.NORM),
+        ("dense", "kernel", Stage.UPDATE, Stat.NORM),
+        ("dense", "kernel", Stage.WEIGHT, Stat.NORM),
+        ("", "learning_rate", Stage.HYPER, Stat.VALUE),
+    ):
+        found = trace[Column(layer, param, stage, stat)]
+        assert len(found) == 12
+        assert np.isfinite(found).all(), stage
+
+
+@WAYS
+def test_weights_are_bit_identical(train, settings):
+    bare, watched = model(), model()
+    train(bare)
+    with watch(watched, **settings):
+        train(watched)
+    assert bare.network.weights.keys() == watched.network.weights.keys()
+    for name, value in bare.network.weights.items():
+        assert value.tobytes() == watched.network.weights[name].tobytes(), name
+
+
+def test_a_faulty_training_is_reported(settings):
+    made = model(("sgd", "mse"))
+    made.optimizer.learning_rate = 0.0
+    with watch(made, **settings) as scope:
+        made.fit(X, Y, epochs=12, batch_size=16)
+    assert scope.report.verdict is Verdict.FAULTY
+    assert scope.report.diagnoses[0].fault == "learning-rate-zero"
+
+
+def test_validation_is_recorded(settings, tmp_path):
+    made = model()
+    with watch(made, **settings):
+        history = made.fit(X, Y, epochs=3, batch_size=16, validation_data=(X, Y)).history
+    trace = recorded(tmp_path)
+    column = Column("", "", Stage.LOSS, Stat.VALUE, Phase.VALIDATION)
+    found = np.asarray(trace[column])
+    assert found[np.isfinite(found)].tolist() == pytest.approx(history["val_loss"])
+
+
+def test_a_second_fit_goes_on_with_the_run(settings, tmp_path):
+    made = model()
+    with watch(made, **settings):
+        by_fit(made)
+        by_fit(made)
+    assert len(list(tmp_path.glob("*.sqlite"))) == 1
+    assert [row.step for row in recorded(tmp_path).rows()] == list(range(24))
+
+
+def test_nothing_is_left_after_the_scope(settings):
+    made = model()
+    with watch(made, **settings):
+        by_fit(made)
+    assert made.listeners == []
+    with pytest.raises(KeyError), watch(made, **settings):  # the user's own error
+        raise KeyError
+    assert made.listeners == []
+
+
+def test_install_watches_all_and_leaves_nothing(settings, tmp_path):
+    remove = install(Session(stethoscope.config.load(settings)))
+    by_fit(model())
+    by_hand(model())
+    remove()
+    assert everywhere == []
+    by_fit(model())
+    assert len(list(tmp_path.glob("*.sqlite"))) == 2
+
+
+@WAYS
+def test_an_error_of_ours_does_not_cost_the_training(train, settings, monkeypatch):
+    def broken(self, step):
+        raise RuntimeError("ours")
+
+    bare, watched = model(), model()
+    train(bare)
+    monkeypatch.setattr(Run, "record", broken)
+    with watch(watched, **settings):
+        train(watched)
+    for name, value in bare.network.weights.items():
+        assert value.tobytes() == watched.network.weights[name].tobytes(), name

@@ -168,13 +168,16 @@ class Network:
         return found
 
     def penalty(self, gradients: dict[str, Array]) -> float:
-        """The sum of all regularizers; their derivatives are added to `gradients`."""
+        """The sum of all regularizers; their derivatives are added to `gradients`.
+
+        Those of a layer that is not trained do not count, as in Keras.
+        """
         total = 0.0
         for layer, names in self._own.items():
-            for name, regularizer in layer.penalties().items():
+            for name, regularizer in layer.penalties().items() if layer.trainable else ():
                 weight = self.weights[names[name]]
                 total += regularizer.value(weight)
-                if layer.trainable and names[name] in gradients:
+                if names[name] in gradients:
                     gradients[names[name]] = gradients[names[name]] + regularizer.gradient(weight)
         return total
 

@@ -140,6 +140,11 @@ class Nadam(Optimizer):
         self.epsilon = epsilon
         self._products = [1.0]  # of the shares of all steps until each
 
+    @property
+    def product(self) -> float:
+        """The product of the shares of all updates so far; Keras keeps it with its state."""
+        return self._products[self.step]
+
     def start(self, weight: Array) -> State:
         return {slot: np.zeros_like(weight) for slot in ("momentum", "velocity")}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from stethoscope import engine
 from stethoscope.engine import losses, metrics, optimizers
 from stethoscope.engine.layers._base import Layer, Symbol
-from stethoscope.engine.translate.settings import TranslationError, construct, where
+from stethoscope.engine.translate.settings import TranslationError, construct, is_layer, where
 from stethoscope.types import SourceRef
 
 ARITHMETIC = {"Add": "Add", "Subtract": "Subtract", "Multiply": "Multiply"}
@@ -55,7 +56,7 @@ class KerasReader:
     def give_back(self, found: engine.Model) -> None:
         """Writes the weights and the optimizer's state of an engine model into the original."""
         for layer, original in self._originals.items():
-            held = _variables(original)
+            held = _weights(original)
             for name, value in found.network.weights_of(layer).items():
                 held[name].assign(value)
         optimizer = self.model.optimizer
@@ -66,9 +67,11 @@ class KerasReader:
         held = _variables(optimizer)
         held["iteration"].assign(found.optimizer.step)
         for name, slots in self._slots(found).items():
-            for slot, full in slots.items():
-                if full in held:
-                    held[full].assign(found.optimizer.state[name][slot])
+            state = found.optimizer.state.get(name, {})  # none of what never had a gradient
+            for slot, value in state.items():
+                held[slots[slot]].assign(value)
+        if isinstance(found.optimizer, optimizers.Nadam):
+            optimizer._u_product.assign(found.optimizer.product)
 
     def _slots(self, found: engine.Model) -> dict[str, dict[str, str]]:
         """Engine weight -> state of its optimizer -> name of the Keras variable that holds it."""
@@ -77,8 +80,11 @@ class KerasReader:
         if optimizer is None:
             return slots
         for layer, original in self._originals.items():
-            for variable in original.trainable_variables:
-                name = f"{layer.name}/{variable.path.rsplit('/', 1)[-1]}"
+            trained = {id(variable) for variable in original.trainable_variables}
+            for short, variable in _weights(original).items():
+                if id(variable) not in trained:
+                    continue
+                name = f"{layer.name}/{short}"
                 prefix = variable.path.replace("/", "_")
                 kept = optimizer.start(found.network.weights[name])
                 slots[name] = {slot: f"{prefix}_{slot}" for slot in kept}
@@ -109,7 +115,7 @@ class KerasReader:
                 continue
             read = [self._symbols[id(t)] for t in node.input_tensors]
             operation = node.operation
-            if hasattr(operation, "outputs") and hasattr(operation, "_nodes_by_depth"):
+            if hasattr(operation, "layers") and hasattr(operation, "inputs"):
                 self._inside(operation, read, node)
             else:
                 self._symbols[id(last)] = self._layer(operation, node)(read)
@@ -117,11 +123,12 @@ class KerasReader:
 
     def _inside(self, model: Any, read: Sequence[Symbol], node: Any) -> None:
         """A model used as a layer: its own layers take its place."""
-        outer = dict(self._symbols)
+        # each use computes the model's tensors anew, also if they are part of the outer one too
+        outer, self._symbols = self._symbols, {}
         for inner, symbol in zip(_flat(model.inputs), read, strict=True):
             self._symbols[id(inner)] = symbol
         made = [self._symbol(tensor) for tensor in _flat(model.outputs)]
-        self._symbols = outer  # a second use of the model computes its tensors anew
+        self._symbols = outer
         for tensor, symbol in zip(_flat(node.outputs), made, strict=True):
             self._symbols[id(tensor)] = symbol
 
@@ -134,28 +141,38 @@ class KerasReader:
         place = f"layer {where(kind, name, source)}"
         if not type(original).__module__.startswith("keras."):
             raise TranslationError(f"{place} cannot be translated: it is a class of your own.")
-        is_layer = hasattr(original, "get_config") and hasattr(original, "trainable_variables")
-        kind = kind if is_layer else ARITHMETIC.get(kind, "")
-        found = getattr(engine, kind, None)
-        if found is None or not issubclass(found, Layer):
-            known_kinds = ", ".join(sorted(k for k in engine.__all__ if _is_layer_name(k)))
+        has_config = hasattr(original, "get_config") and hasattr(original, "trainable_variables")
+        kind = kind if has_config else ARITHMETIC.get(kind, "")
+        found: Any = getattr(engine, kind, None)
+        if kind == "Identity":
+            found = engine.Activation
+        if not is_layer(found):
+            known_kinds = ", ".join(
+                sorted(k for k in engine.__all__ if is_layer(getattr(engine, k)))
+            )
             raise TranslationError(
                 f"{place} cannot be translated: the engine has no such layer; it has {known_kinds}."
             )
-        config = original.get_config() if is_layer else {}
+        config = original.get_config() if has_config else {}
         policy = config.get("dtype")
         policy = policy["config"]["name"] if isinstance(policy, Mapping) else policy
         if policy not in (None, "float32", "float64"):
             raise TranslationError(f"{place} cannot be translated: it computes in {policy}.")
+        if kind == "Identity":
+            config = {"activation": "linear"}
         layer: Layer = construct(found, config, place)
+        taken = {other.name for other in self._layers.values()}
+        if name in taken:  # of another model that is used as a layer
+            name = next(new for i in itertools.count(2) if (new := f"{name}.{i}") not in taken)
         layer.name, layer.source = name, source
         layer.trainable = bool(getattr(original, "trainable", True))
         self._layers[id(original)] = layer
-        self._originals[layer] = original
+        if has_config:
+            self._originals[layer] = original
         return layer
 
     def _copy_weights(self, found: engine.Model, layer: Layer, original: Any) -> None:
-        held = _variables(original)
+        held = _weights(original)
         for name, weight in found.network.weights_of(layer).items():
             value = held.get(name)
             if value is None or tuple(value.shape) != weight.shape:
@@ -188,15 +205,19 @@ class KerasReader:
             else [],
             loss_weights=None if weights is None else [float(w) for w in _flat(weights)],
         )
+        self._exclude(found)
         self._restore(found)
 
     def _loss(self, loss: Any) -> losses.Loss:
         name = loss if isinstance(loss, str) else type(loss).__name__
         kind = getattr(losses, name, None)
-        if kind is not None and hasattr(loss, "get_config"):
-            found: losses.Loss = construct(kind, loss.get_config(), f"loss {name}")
+        of_keras = type(loss).__module__.startswith("keras.")
+        if kind is not None and of_keras and hasattr(loss, "get_config"):
+            # the configuration leaves out what Keras hands on to the loss function
+            settings = {**loss.get_config(), **getattr(loss, "_fn_kwargs", {})}
+            found: losses.Loss = construct(kind, settings, f"loss {name}")
         else:
-            found = _named("loss", losses.get, getattr(loss, "__name__", name), loss)
+            found = _named("loss", losses.get, str(getattr(loss, "__name__", name)), loss)
         return found
 
     def _metric(self, metric: Any) -> Any:
@@ -206,12 +227,23 @@ class KerasReader:
     def _optimizer(self, original: Any) -> optimizers.Optimizer:
         name = type(original).__name__
         kind = getattr(optimizers, name, None)
-        if kind is None:
+        if kind is None or not type(original).__module__.startswith("keras."):
             raise TranslationError(f"optimizer {name} cannot be translated: the engine has none.")
         optimizer: optimizers.Optimizer = construct(
             kind, original.get_config(), f"optimizer {where(name, str(original.name))}"
         )
         return optimizer
+
+    def _exclude(self, found: engine.Model) -> None:
+        """Weights that the Keras optimizer was told not to decay."""
+        optimizer = self.model.optimizer
+        if found.optimizer is not None and found.optimizer.weight_decay:
+            found.optimizer.exclude_from_weight_decay(
+                f"{layer.name}/{name}"
+                for layer, original in self._originals.items()
+                for name, variable in _weights(original).items()
+                if not optimizer._use_weight_decay(variable)
+            )
 
     def _restore(self, found: engine.Model) -> None:
         """Goes on where the Keras optimizer stands."""
@@ -228,6 +260,18 @@ class KerasReader:
 
 def _variables(owner: Any) -> dict[str, Any]:
     return {v.path.rsplit("/", 1)[-1]: v for v in getattr(owner, "variables", ())}
+
+
+def _weights(layer: Any) -> dict[str, Any]:
+    """The variables of a layer under the engine's names."""
+    if hasattr(layer, "forward_layer") and hasattr(layer, "backward_layer"):
+        directions = (("forward_", layer.forward_layer), ("backward_", layer.backward_layer))
+        return {
+            prefix + name: variable
+            for prefix, one in directions
+            for name, variable in _variables(one).items()
+        }
+    return _variables(layer)
 
 
 def _named(what: str, get: Any, name: str, original: Any = None) -> Any:
@@ -265,8 +309,3 @@ def _flat(value: Any) -> list[Any]:
     if isinstance(value, list | tuple):
         return [item for part in value for item in _flat(part)]
     return [value]
-
-
-def _is_layer_name(name: str) -> bool:
-    kind = getattr(engine, name)
-    return isinstance(kind, type) and issubclass(kind, Layer)

@@ -90,18 +90,20 @@ class EngineFit:
                 raise TranslationError(f"fit cannot be run in the engine: it is given {name}.")
         self._keras = model
         self._given = given
-        if not model.built:
-            _build(model, given["x"])
+        self._data, self._held_out = _split(given)
+        self._iterator = self._batches()
+        # as fit does, which draws an order for it: all later ones depend on that
+        model._symbolic_build(iterator=self._iterator)
+        self._iterator.reset()
         self._reader = KerasReader(model, recorded.lines, "float32")
         self._model = self._reader.read()
         self._model.compile_source = recorded.compiled.get(id(model))
         self._shadow = KerasReader(model, recorded.lines, "float64").read()
         self._shadow.watched = False
-        self._data, self._held_out = _split(given)
         self._plan = FitSpec(
             epochs=given["epochs"],
-            batch_size=self._batches().data_adapter.batch_size,
-            steps_per_epoch=self._batches().num_batches,
+            batch_size=self._iterator.data_adapter.batch_size,
+            steps_per_epoch=self._iterator.num_batches,
             shuffle=bool(given["shuffle"]),
             validation=self._held_out is not None,
             source=locate.here(),
@@ -195,13 +197,3 @@ def _split(given: Mapping[str, Any]) -> tuple[tuple[Any, Any, Any], tuple[Any, .
             data, validation_split=given["validation_split"]
         )
     return data, held_out
-
-
-def _build(model: Any, x: Any) -> None:
-    shape = getattr(x, "shape", None)
-    if shape is None:
-        raise TranslationError(
-            f"model {model.name!r} cannot be translated: the shape of its input is not known "
-            "before the first batch. Start it with keras.Input."
-        )
-    model.build((None, *shape[1:]))

@@ -15,7 +15,8 @@ from stethoscope import engine as numpy_engine
 from stethoscope.config import Config
 from stethoscope.keras import install
 from stethoscope.monitor import Session
-from stethoscope.types import Stage, Verdict
+from stethoscope.trace import read
+from stethoscope.types import Column, Stage, Stat, Verdict
 
 if keras.backend.backend() != "jax":
     pytest.skip("the order that Keras draws is compared on JAX", allow_module_level=True)
@@ -130,7 +131,11 @@ def test_every_stage_is_in_view_and_judged(engine):
     assert optimizer.source.file.endswith("test_engine_fits.py")
     engine.close()
     assert engine.reports[-1].verdict is Verdict.HEALTHY
-    assert Stage.PRE_ACTIVATION in {slot.stage for slot in trace.slots}
+    stored = read(engine.reports[-1].meta["trace"])
+    layer = trace.program.layers[0].path
+    before = stored[Column(layer, "", Stage.PRE_ACTIVATION, Stat.STD)]
+    assert len(before) == 120
+    assert np.isfinite(before[:20]).all()
 
 
 def test_a_faulty_program(engine):

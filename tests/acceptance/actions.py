@@ -25,7 +25,7 @@ STETHOSCOPE = [sys.executable, "-m", "stethoscope"]
 BASE_RATES = {"rate": 0.05, "features": 0.2}  # of scaled.py: unscaled it learns, R2 0.99
 LEARNED_R2 = 0.5  # of scaled.py: half the variance explained
 ROUNDS = 3  # edits that a reader may need: no example has more faults than that
-KILL_WINDOW = 3.0  # seconds after the trace appears
+KILL_WINDOW = 1.5  # seconds after the trace appears: all runs take longer
 
 
 class Shown(dict[str, Any]):

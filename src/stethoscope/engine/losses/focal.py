@@ -47,8 +47,7 @@ class BinaryFocalCrossentropy(MeanLoss):
         self.axis = axis
 
     def elements(self, target: Array, prediction: Array) -> tuple[Array, Pull]:
-        if self.label_smoothing:
-            target = target * (1 - self.label_smoothing) + 0.5 * self.label_smoothing
+        target = smooth(target, self.label_smoothing, classes=2)
         p = prediction
         if self.from_logits:
             small = np.exp(-np.abs(p))
@@ -102,7 +101,7 @@ class CategoricalFocalCrossentropy(Loss):
 
     def compute(self, target: Array, prediction: Array) -> tuple[Array, Pull]:
         axis, gamma = self.axis, self.gamma
-        target = smooth(target, self.label_smoothing)
+        target = smooth(target, self.label_smoothing, target.shape[-1])
         alpha = np.asarray(self.alpha, prediction.dtype)
         y = prediction
         if self.from_logits:

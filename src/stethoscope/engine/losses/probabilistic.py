@@ -41,8 +41,7 @@ class BinaryCrossentropy(MeanLoss):
         self.axis = axis
 
     def elements(self, target: Array, prediction: Array) -> tuple[Array, Pull]:
-        if self.label_smoothing:
-            target = target * (1 - self.label_smoothing) + 0.5 * self.label_smoothing
+        target = smooth(target, self.label_smoothing, classes=2)
         if not self.from_logits:
             return binary(target, prediction)
         small = np.exp(-np.abs(prediction))  # never overflows
@@ -88,7 +87,10 @@ class CategoricalCrossentropy(Loss):
 
     def compute(self, target: Array, prediction: Array) -> tuple[Array, Pull]:
         return _categorical(
-            smooth(target, self.label_smoothing), prediction, self.axis, self.from_logits
+            smooth(target, self.label_smoothing, target.shape[-1]),
+            prediction,
+            self.axis,
+            self.from_logits,
         )
 
 
@@ -166,11 +168,11 @@ class KLDivergence(Loss):
         return values, pull
 
 
-def smooth(target: Array, share: float) -> Array:
+def smooth(target: Array, share: float, classes: int) -> Array:
     """Class probabilities moved towards the uniform ones."""
     if not share:
         return target
-    smoothed: Array = target * (1 - share) + share / target.shape[-1]
+    smoothed: Array = target * (1 - share) + share / classes
     return smoothed
 
 

@@ -6,7 +6,7 @@ PY := $(VENV)/bin/python
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt
 SPEC := pyproject.toml constraints.txt
 
-.PHONY: venv demo test check format acceptance bench-overhead clean
+.PHONY: venv demo test check format acceptance bench-engine bench-overhead clean
 
 venv: $(VENV)/.all
 
@@ -27,6 +27,10 @@ format: $(VENV)/.check
 
 acceptance: $(VENV)/.all
 	OMP_NUM_THREADS=1 $(PY) tests/acceptance/run.py
+
+bench-engine: $(VENV)/.all
+	PYTHONPATH=benchmarks KERAS_BACKEND=jax OMP_NUM_THREADS=1 \
+	  XLA_FLAGS=--xla_cpu_multi_thread_eigen=false $(PY) -m table3 --write
 
 bench-overhead: $(VENV)/.all
 	OMP_NUM_THREADS=1 $(PY) benchmarks/overhead.py torch-cnn torch-transformer

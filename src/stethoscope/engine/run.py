@@ -11,16 +11,17 @@ import numpy as np
 from stethoscope.agreement import CORRELATION, correlation
 from stethoscope.array_stats import Tensor, describe_many
 from stethoscope.data import DataProfile
-from stethoscope.engine.describe import program
+from stethoscope.engine.describe import applied, program
 from stethoscope.engine.layers._base import Array, Shape
 from stethoscope.engine.losses._base import same_rank
+from stethoscope.engine.network import Network, Pass
 from stethoscope.engine.training import Step, Trainable
 from stethoscope.monitor import Monitor, Session
 from stethoscope.nonfinite import bad_rows, first_nonfinite
 from stethoscope.program import DataSpec, Program
 from stethoscope.stats import POSITION, FloatArray
 from stethoscope.types import Phase, Slot, Stage, Stat
-from stethoscope.vocabulary import ACTIVATIONS
+from stethoscope.vocabulary import ACTIVATIONS, LayerKind
 
 LEARNING_RATE = "learning_rate"
 CHUNK = 4096  # rows that are looked at together
@@ -180,10 +181,12 @@ def observations(model: Trainable, step: Step) -> list[tuple[Slot, FloatArray]]:
     seen = [(Slot("", str(i), Stage.INPUT), Tensor(x)) for i, x in enumerate(step.inputs)]
     seen += [(Slot("", str(i), Stage.TARGET), Tensor(y)) for i, y in enumerate(step.targets)]
     for index, node in enumerate(network.nodes):
-        axis, activation = node.layer.unit_axis, node.layer.activation
-        if activation is not None and activation.name != "linear":
-            before = Tensor(done.before[index], _saturation(activation.name), axis)
-            seen.append((Slot(node.path, "", Stage.PRE_ACTIVATION), before))
+        axis, before = node.layer.unit_axis, _before(network, done, index)
+        if before is not None:
+            saturation = _saturation(applied(node.layer) or "")
+            seen.append(
+                (Slot(node.path, "", Stage.PRE_ACTIVATION), Tensor(before, saturation, axis))
+            )
         after = Tensor(done.values[first + index], None, axis)
         seen.append((Slot(node.path, "", Stage.OUTPUT), after))
     seen.append((Slot("", "", Stage.LOSS), Tensor(np.asarray(step.loss))))
@@ -212,6 +215,15 @@ def aligned(target: Shape, prediction: Shape) -> tuple[Shape, Shape]:
     return pair[0].shape, pair[1].shape
 
 
+def _before(network: Network, done: Pass, index: int) -> Array | None:
+    """What the activation of a node is applied to; None where there is nothing to tell apart."""
+    node = network.nodes[index]
+    if node.layer.kind is LayerKind.ACTIVATION:  # also one that has weights, as PReLU
+        return done.values[node.inputs[0]]
+    activation = node.layer.activation
+    return None if activation is None or activation.name == "linear" else done.before[index]
+
+
 @functools.cache
 def _saturation(activation: str) -> tuple[float, float] | None:
     facts = ACTIVATIONS.get(activation)
@@ -227,7 +239,8 @@ def _samples(model: Trainable, step: Step, slot: Slot) -> Array:
         return step.targets[int(slot.param)]
     places = {node.path: i for i, node in enumerate(network.nodes)}
     if slot.stage is Stage.PRE_ACTIVATION:
-        return step.done.before[places[slot.layer]]
+        before = _before(network, step.done, places[slot.layer])
+        return np.empty(0) if before is None else before
     if slot.stage is Stage.OUTPUT:
         return step.done.values[len(network.inputs) + places[slot.layer]]
     return np.empty(0)

@@ -241,8 +241,8 @@ class Monitor:
             return
         begun = time.perf_counter()
         rows, self._waiting = self._waiting, []
-        for row in rows:
-            for symptom in self._judge.update(row):
+        for row, symptoms in self._judge.update(rows):
+            for symptom in symptoms:
                 self.schedule.alarm(row.step)
                 if self._writer is not None:
                     self._writer.symptom(row.order, symptom)

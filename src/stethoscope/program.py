@@ -8,6 +8,7 @@ first batches): a `Row` of the trace carries the revision in force at its step.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -259,7 +260,11 @@ class Program:
 
     def layer(self, path: str) -> LayerSpec | None:
         """The layer at `path`, or None."""
-        return next((spec for spec in self.layers if spec.path == path), None)
+        return self._by_path.get(path)
+
+    @functools.cached_property
+    def _by_path(self) -> Mapping[str, LayerSpec]:
+        return {spec.path: spec for spec in reversed(self.layers)}  # the first of a name counts
 
     def successors(self, path: str) -> tuple[str, ...]:
         """Paths of the layers that read the output of `path`."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from stethoscope.program import Program
 from stethoscope.stats import POSITION, FloatArray
@@ -135,3 +137,34 @@ class Row:
         for slot, number in self.slots.of(stage, phase):
             if number < len(values) and (value := float(values[number])) == value:
                 yield slot, value  # NaN would be: not recorded
+
+
+class Block:
+    """Probed rows of one run that follow each other, as arrays.
+
+    Nothing but their numbers tells them apart: no event, one revision of the Program, the same
+    tensors in each.
+
+    Args:
+        rows: At least one, in order.
+    """
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self.rows = rows
+        self.program = rows[0].program
+        self.slots = rows[0].slots
+
+    def of(self, stage: Stage, *stats: Stat) -> tuple[list[Slot], list[FloatArray]]:
+        """The tensors of a stage, and of each statistic a [rows, tensors]; NaN: not recorded."""
+        known = [(slot, n) for slot, n in self.slots.of(stage) if n < self._stats.shape[1]]
+        seen = self._stats[:, [number for _, number in known]]
+        return [slot for slot, _ in known], [seen[:, :, POSITION[stat]] for stat in stats]
+
+    @functools.cached_property
+    def counts_nonfinite(self) -> bool:
+        """As of a `Row`, in any of them."""
+        return bool((self._stats[:, :, _NONFINITE] > 0).any())
+
+    @functools.cached_property
+    def _stats(self) -> FloatArray:
+        return np.stack([row.stats for row in self.rows if row.stats is not None])

@@ -17,7 +17,7 @@ REASON = "the frobnicator hides it"
 def report(unseen):
     judge = Judge(Config())
     program = Program("torch", unseen=unseen)
-    judge.update(Row(0, 0, 0, 0, RowKind.STEP, program, Slots(), np.array([])))
+    list(judge.update([Row(0, 0, 0, 0, RowKind.STEP, program, Slots(), np.array([]))]))
     return judge.report({}, {})
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from stethoscope.faults import all_faults
 from stethoscope.faults._base import Findings, Suspect
 from stethoscope.faults._measure import Measurements
 from stethoscope.program import Program
-from stethoscope.row import Row
+from stethoscope.row import Block, Row, RowKind
 from stethoscope.rules import all_rules, is_named
 from stethoscope.rules._base import ProgramRule, Rule
+from stethoscope.rules._course import CHECK_EVERY, LEAST_STEPS
 from stethoscope.trace import read
 from stethoscope.types import (
     Diagnosis,
@@ -27,6 +29,8 @@ from stethoscope.types import (
     Symptom,
     Verdict,
 )
+
+BLOCK = 64  # rows that are looked at together
 
 
 class Judge:
@@ -49,6 +53,7 @@ class Judge:
         self._diagnoses: list[Diagnosis] = []
         self._confirmed: dict[tuple[str, Severity], int] = {}
         self._stale = True
+        self._looked = 0
         self._asked: Program | None = None
         self._holds: set[tuple[str, tuple[str, ...]]] = set()
         self._told: set[tuple[str, str | None]] = set()
@@ -64,22 +69,53 @@ class Judge:
         """No row is taken any more; what was found stands."""
         self._stopped = self._stopped or reason
 
-    def update(self, row: Row) -> list[Symptom]:
-        """Takes one row; returns the symptoms that it added."""
-        if self._stopped is not None:
-            return []
-        try:
-            return self._update(row)
-        except Exception as error:  # as for rules: an error of ours never ends the training
-            self.fail(f"judging failed at step {row.step}: {type(error).__name__}: {error}")
-            return []
+    def update(self, rows: Sequence[Row]) -> Iterator[tuple[Row, list[Symptom]]]:
+        """Takes the next rows; hands out those that may have changed the diagnoses, with symptoms.
 
-    def _update(self, row: Row) -> list[Symptom]:
+        How rows are cut into calls changes nothing of what is found.
+        """
+        for block in self._blocks(rows):
+            rules: Sequence[Rule] | None = self._loud(block) if len(block) > 1 else None
+            for row in block:
+                if self._stopped is not None:
+                    return
+                try:
+                    found = self._update(row, rules)
+                except Exception as error:  # as for rules: an error of ours never ends the training
+                    self.fail(f"judging failed at step {row.step}: {type(error).__name__}: {error}")
+                    return
+                if found or not self._stale:
+                    yield row, found
+
+    def _blocks(self, rows: Sequence[Row]) -> Iterator[list[Row]]:
+        """Cuts rows into pieces within which only the numbers differ."""
+        block: list[Row] = []
+        for row in rows:
+            if block and (len(block) == BLOCK or not _alike(block[-1], row)):
+                yield block
+                block = []
+            block.append(row)
+        if block:
+            yield block
+
+    def _loud(self, rows: Sequence[Row]) -> list[Rule]:
+        """The rules that have to look at each of these rows; the others have seen them."""
+        block, loud = Block(rows), []
+        for rule in self._rules:
+            with contextlib.suppress(Exception):  # told when the rule fails at a row
+                if rule.code in self._states and rule.quiet(self._states[rule.code], block):
+                    continue
+            loud.append(rule)
+        return loud
+
+    def _update(self, row: Row, rules: Sequence[Rule] | None) -> list[Symptom]:
         self._measured.add(row)
         found: list[Symptom] = []
-        plain = not (row.probed or row.events)
-        revised = self._last is None or row.program is not self._last.program
-        for rule in self._scalar_rules if plain and not revised else self._rules:
+        if rules is None:
+            plain = not (row.probed or row.events)
+            revised = self._last is None or row.program is not self._last.program
+            rules = self._scalar_rules if plain and not revised else self._rules
+        for rule in rules:
             if rule.code in self._broken:
                 continue
             try:
@@ -93,9 +129,11 @@ class Judge:
         self._symptoms.extend(found)
         self._last = row
         self._stale = True
-        if found or row.probed or row.events:
+        due = row.step <= LEAST_STEPS or row.step - self._looked >= CHECK_EVERY
+        if found or row.events or (row.probed and due):
             self._harm, self._diagnoses = self._diagnose(self._last, self._confirmed)
             self._stale = False
+            self._looked = row.step
         return found
 
     def new_errors(self) -> list[Diagnosis]:
@@ -230,8 +268,8 @@ def check(path: str | Path, config: Config | None = None) -> Report:
     """
     trace = read(path)
     judge = Judge(config or Config())
-    for row in trace.rows():
-        judge.update(row)
+    for _ in judge.update(list(trace.rows())):
+        pass
     if trace.meta.get("failure"):
         judge.fail(str(trace.meta["failure"]))
     program = trace.program
@@ -245,6 +283,18 @@ def check(path: str | Path, config: Config | None = None) -> Report:
         "rank": trace.meta.get("rank", 0),
     }
     return judge.report(meta, trace.meta.get("overhead", {}))
+
+
+def _alike(last: Row, row: Row) -> bool:
+    """Whether a probed row may stand in one block with the one before it."""
+    return (
+        row.stats is not None
+        and last.stats is not None
+        and row.stats.shape == last.stats.shape
+        and row.program is last.program
+        and row.kind is last.kind is RowKind.STEP
+        and not (row.events or last.events)
+    )
 
 
 def _confirm(

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from stethoscope.agreement import CORRELATION
-from stethoscope.row import Row, RowKind
+from stethoscope.row import Row, RowKind, Slots
 from stethoscope.rules._nonfinite import is_frozen
 from stethoscope.rules._series import Series
 from stethoscope.rules._updates import update_ratios
-from stethoscope.stats import POSITION, FloatArray
+from stethoscope.stats import POSITION, TENSOR_STATS, FloatArray
 from stethoscope.types import Slot, Stage, Stat
 
 EARLY_PROBES = 8
 LOST = 1e-3  # of its highest value: where a decay ends, not where it works
+_COUNT = POSITION[Stat.COUNT]
 _HARMFUL = (Stage.LOSS, Stage.WEIGHT_GRAD, Stage.UPDATE, Stage.WEIGHT)
 """Where a number that is not finite does harm. Inputs, targets and activations may be masked, and
 the gradient of an output may overflow under a loss scaler in a step that is then skipped."""
@@ -48,8 +51,10 @@ class Measurements:
         self.probes = 0
         self.nonfinite_step: int | None = None
         self._highest_rate = 0.0
-        self._first: dict[Slot, FloatArray] = {}
-        self._last: dict[Slot, FloatArray] = {}
+        self._slots = Slots()
+        self._first: FloatArray = np.empty((0, len(TENSOR_STATS)))
+        self._last = self._first
+        self._whole = False  # every tensor that was seen so far has its first vector
 
     def add(self, row: Row) -> None:
         """Takes the next row."""
@@ -76,19 +81,10 @@ class Measurements:
                 self.rate_lost = row.step
         if self.nonfinite_step is None and self._is_nonfinite(row):
             self.nonfinite_step = row.step
-        if not row.probed:
+        if row.stats is None:
             return
         self.probes += 1
-        for stage in Stage:
-            if stage.is_scalar:
-                continue
-            for slot, number in row.slots.of(stage):
-                if row.stats is None or number >= len(row.stats):
-                    continue
-                vector = row.stats[number]
-                if vector[POSITION[Stat.COUNT]] == vector[POSITION[Stat.COUNT]]:
-                    self._first.setdefault(slot, vector)
-                    self._last[slot] = vector
+        self._keep(row.slots, row.stats)
         for slot, norm in row.each(Stage.TARGET, Stat.NORM):
             count = max(row.get(slot, Stat.COUNT), 1.0)
             self.targets.setdefault(slot, Series()).add(norm / math.sqrt(count))
@@ -96,13 +92,32 @@ class Measurements:
             for slot, ratio in update_ratios(row):
                 self.ratios.setdefault(slot, []).append(ratio)
 
+    def _keep(self, slots: Slots, stats: FloatArray) -> None:
+        """Takes the first and the latest vector of each tensor."""
+        self._slots = slots
+        missing = len(stats) - len(self._first)
+        if missing > 0:
+            unseen = np.full((missing, len(TENSOR_STATS)), np.nan)
+            self._first = np.concatenate([self._first, unseen])
+            self._last = np.concatenate([self._last, unseen])
+        seen = stats[:, _COUNT] == stats[:, _COUNT]  # NaN: not recorded
+        if missing > 0 or not self._whole:
+            new = seen & np.isnan(self._first[: len(stats), _COUNT])
+            self._first[: len(stats)][new] = stats[new]
+            self._whole = not bool(np.isnan(self._first[:, _COUNT]).any())
+        if len(stats) == len(self._last) and seen.all():
+            self._last = stats
+        else:
+            self._last = self._last.copy()
+            self._last[: len(stats)][seen] = stats[seen]
+
     def first(self, slot: Slot, stat: Stat) -> float:
         """A statistic at the first probe of a tensor; NaN when it was not recorded."""
-        return _of(self._first, slot, stat)
+        return self._of(self._first, slot, stat)
 
     def last(self, slot: Slot, stat: Stat) -> float:
         """A statistic at the latest probe of a tensor; NaN when it was not recorded."""
-        return _of(self._last, slot, stat)
+        return self._of(self._last, slot, stat)
 
     def moved(self, share: float) -> bool:
         """Whether a weight changed by a share of its spread since its first probe."""
@@ -115,7 +130,11 @@ class Measurements:
 
     def slots(self, stage: Stage) -> list[Slot]:
         """The tensors that were seen at a stage, in the order of their first appearance."""
-        return [slot for slot in self._first if slot.stage is stage]
+        return [
+            slot
+            for slot, number in self._slots.of(stage)
+            if number < len(self._first) and not math.isnan(self._first[number, _COUNT])
+        ]
 
     def first_ratio(self) -> tuple[Slot, float] | None:
         """The kernel that moved most, in share of its size, in the first probed step."""
@@ -138,7 +157,8 @@ class Measurements:
                     return True
         return False
 
-
-def _of(known: dict[Slot, FloatArray], slot: Slot, stat: Stat) -> float:
-    vector = known.get(slot)
-    return math.nan if vector is None else float(vector[POSITION[stat]])
+    def _of(self, known: FloatArray, slot: Slot, stat: Stat) -> float:
+        number = self._slots.number(slot)
+        if number is None or slot.stage.is_scalar or number >= len(known):
+            return math.nan
+        return float(known[number, POSITION[stat]])

@@ -13,9 +13,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
+
 from stethoscope.example import Example
 from stethoscope.program import Program
-from stethoscope.row import Row
+from stethoscope.row import Block, Row
 from stethoscope.types import (
     Evidence,
     Place,
@@ -27,6 +30,8 @@ from stethoscope.types import (
     Symptom,
     SymptomClass,
 )
+
+BoolArray = npt.NDArray[np.bool_]
 
 
 class Rule(ABC):
@@ -54,6 +59,14 @@ class Rule(ABC):
     @abstractmethod
     def update(self, state: Any, row: Row) -> tuple[Any, list[Symptom]]:
         """The state after `row`, and what is newly seen. `state` is consumed; it stays bounded."""
+
+    def quiet(self, state: Any, block: Block) -> bool:
+        """Whether nothing of a block will be told, found without a look at each of its rows.
+
+        If so, `state` is what `update` would have left after the last of them; else untouched.
+        A rule that cannot say it cheaply leaves this out.
+        """
+        return False
 
     def symptom(
         self,
@@ -92,6 +105,9 @@ class ProgramRule(Rule):
                 found.append(dataclasses.replace(symptom, place=at_moment(symptom.place, row)))
         return state, found
 
+    def quiet(self, state: Any, block: Block) -> bool:
+        return block.program is state["program"]
+
 
 class StreakRule(Rule):
     """A predicate on one recorded tensor that holds on several probed rows in a row.
@@ -108,8 +124,21 @@ class StreakRule(Rule):
     def check(self, row: Row, slot: Slot) -> tuple[Sequence[Evidence], str] | None:
         """Evidence and message when the predicate holds for `slot` at `row`; else None."""
 
+    @abstractmethod
+    def may(self, block: Block) -> tuple[list[Slot], BoolArray]:
+        """A cheap necessary condition of `check`: the slots, and a [rows, slots]."""
+
     def start(self, program: Program) -> Any:
         return {"count": {}, "told": set()}
+
+    def quiet(self, state: Any, block: Block) -> bool:
+        slots, may = self.may(block)
+        if any(slots[i] not in state["told"] for i in np.flatnonzero(may.any(axis=0))):
+            return False
+        _, (count,) = block.of(self.stage, Stat.COUNT)
+        for i in np.flatnonzero((count == count).any(axis=0)):  # NaN: not recorded
+            state["count"][slots[i]] = 0
+        return True
 
     def update(self, state: Any, row: Row) -> tuple[Any, list[Symptom]]:
         found: list[Symptom] = []

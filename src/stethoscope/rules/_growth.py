@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
+
 from stethoscope.program import Program
-from stethoscope.row import Row
+from stethoscope.row import Block, Row
 from stethoscope.rules._base import Rule, at_moment, layer_place
 from stethoscope.types import Evidence, Slot, Stage, Stat, Symptom, SymptomClass
 
@@ -21,6 +23,16 @@ class GrowthRule(Rule):
 
     def start(self, program: Program) -> Any:
         return {"first": {}, "count": {}, "told": False}
+
+    def quiet(self, state: Any, block: Block) -> bool:
+        if state["told"]:
+            return True
+        slots, (low, high) = block.of(self.stage, Stat.MIN, Stat.MAX)
+        if len(state["first"]) < len(slots) or (np.maximum(-low, high) > self.large).any():
+            return False
+        for i in np.flatnonzero((high == high).any(axis=0)):  # NaN: not recorded
+            state["count"][slots[i]] = 0
+        return True
 
     def update(self, state: Any, row: Row) -> tuple[Any, list[Symptom]]:
         if not row.probed or state["told"]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from stethoscope.program import Program
-from stethoscope.row import Row
+from stethoscope.row import Block, Row
 from stethoscope.rules._base import Rule, at_moment, data_place, layer_place, loss_place
 from stethoscope.types import (
     Evidence,
@@ -48,6 +48,9 @@ class NonfiniteRule(Rule):
 
     def start(self, program: Program) -> Any:
         return {"told": False}
+
+    def quiet(self, state: Any, block: Block) -> bool:
+        return state["told"] or not block.counts_nonfinite
 
     def update(self, state: Any, row: Row) -> tuple[Any, list[Symptom]]:
         if state["told"]:

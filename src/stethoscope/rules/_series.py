@@ -83,8 +83,12 @@ class Series:
         """Level of the first steps: the mean of the first 3 % (at least one, at most 5 values)."""
         if not self.early:
             return math.nan
-        width = min(5, max(1, self.count // 30))
-        return float(np.mean(self.early[:width]))
+        width = self._start_width
+        return math.fsum(self.early[:width]) / width
+
+    @property
+    def _start_width(self) -> int:
+        return min(5, max(1, self.count // 30))
 
     def risen(self, by: float = 0.2) -> bool:
         """Whether the last third is above the first steps: by a share, beyond the noise of both.
@@ -96,7 +100,7 @@ class Series:
         if not math.isfinite(error):
             return False
         first = self.start()
-        width = min(5, max(1, self.count // 30))
+        width = self._start_width
         noise = error * math.sqrt(len(self.tail()) * self._length / width)
         slope, clear = self.trend()
         high = level > first + CLEAR * math.hypot(error, noise) + by * max(abs(first), 1e-3)

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from typing import Any, ClassVar
 
 from stethoscope.program import Program
-from stethoscope.row import Row
+from stethoscope.row import Block, Row
 from stethoscope.rules._base import Rule, at_moment, optimizer_place
 from stethoscope.types import Evidence, Slot, Stage, Stat, Symptom, SymptomClass
 
@@ -25,6 +25,9 @@ class UpdateRatio(Rule):
 
     def start(self, program: Program) -> Any:
         return {"count": 0, "told": False}
+
+    def quiet(self, state: Any, block: Block) -> bool:
+        return bool(state["told"])
 
     def update(self, state: Any, row: Row) -> tuple[Any, list[Symptom]]:
         if not row.probed or state["told"]:
@@ -53,6 +56,13 @@ class UpdateRatio(Rule):
         """Whether the ratio of the kernel that moves most breaks the bound."""
 
 
+def kernel_shape(program: Program, slot: Slot) -> tuple[int, ...] | None:
+    """The shape of a parameter that is a matrix or a filter; None of any other."""
+    spec = program.layer(slot.layer)
+    shape = spec.params.get(slot.param) if spec else None
+    return shape if shape is not None and len(shape) >= 2 else None
+
+
 NEAR_ZERO = 0.1  # of the usual norm, the root of fan out: below it weights start at 0 on purpose
 
 
@@ -60,10 +70,9 @@ def update_ratios(row: Row) -> list[tuple[Slot, float]]:
     """|update| / |weight| of every trained matrix and filter of a probed row."""
     found = []
     for slot, norm in row.each(Stage.UPDATE, Stat.NORM):
-        spec = row.program.layer(slot.layer)
-        shape = spec.params.get(slot.param) if spec else None
+        shape = kernel_shape(row.program, slot)
         weight = row.get(Slot(slot.layer, slot.param, Stage.WEIGHT), Stat.NORM)
-        if spec is None or shape is None or len(shape) < 2:
+        if shape is None:
             continue
         least = NEAR_ZERO * math.sqrt(min(shape[0], shape[-1]))  # one of the two is fan out
         if not weight > least:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stethoscope.example import CLASSIFIER, Example
-from stethoscope.row import Row
-from stethoscope.rules._base import StreakRule
+from stethoscope.row import Block, Row
+from stethoscope.rules._base import BoolArray, StreakRule
 from stethoscope.types import Evidence, Slot, Stage, Stat, SymptomClass
 from stethoscope.vocabulary import ACTIVATIONS
 
@@ -39,6 +39,11 @@ class DeadUnits(StreakRule):
     faulty = Example(bias=-10.0)
 
     share = 0.9  # what is left of the layer is less than a tenth of it
+
+    def may(self, block: Block) -> tuple[list[Slot], BoolArray]:
+        """Where the dead share is large."""
+        slots, (dead,) = block.of(self.stage, Stat.DEAD_SHARE)
+        return slots, dead >= self.share
 
     def check(self, row: Row, slot: Slot) -> tuple[Sequence[Evidence], str] | None:
         """Dead share of one layer's output."""

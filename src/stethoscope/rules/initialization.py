@@ -8,7 +8,7 @@ from typing import Any
 
 from stethoscope.example import CLASSIFIER, Example
 from stethoscope.program import LayerSpec, Program
-from stethoscope.row import Row
+from stethoscope.row import Block, Row
 from stethoscope.rules._base import Rule, at_moment, layer_place
 from stethoscope.types import Evidence, Slot, Stage, Stat, Symptom, SymptomClass
 from stethoscope.vocabulary import AFFINE
@@ -46,6 +46,9 @@ class Initialization(Rule):
 
     def start(self, program: Program) -> Any:
         return {"done": False}
+
+    def quiet(self, state: Any, block: Block) -> bool:
+        return bool(state["done"])
 
     def update(self, state: Any, row: Row) -> tuple[Any, list[Symptom]]:
         if state["done"] or not row.probed:

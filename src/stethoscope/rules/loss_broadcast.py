@@ -39,8 +39,7 @@ class LossBroadcast(ProgramRule):
     faulty = Example(
         data="real",
         outputs=1,
-        loss="mse",
-        from_logits=False,
+        loss="broadcast_squares",
         learning_rate=0.05,
         flat_prediction=True,
     )

@@ -51,12 +51,11 @@ class LossDiverging(Rule):
         series.add(loss)
         first = series.start()
         scale = max(abs(first), 1e-3)  # a loss that starts at 0 may well grow a little
-        place = at_moment(loss_place(row.program), row)
         if loss > self.jump * scale:
             state["told"] = True
             evidence = [Evidence("loss over the first loss", loss / scale, self.jump, ">")]
             message = f"The loss jumped from {first:.4g} to {loss:.4g}."
-            return state, [self.symptom(place, evidence, message)]
+            return state, [self._told(row, evidence, message)]
         if series.count < least_steps(row.program) or series.count % CHECK_EVERY:
             return state, []
         if not series.risen(self.rise):
@@ -68,4 +67,7 @@ class LossDiverging(Rule):
             Evidence("trend of the loss, in standard errors", clear, -CLEAR, ">"),
         ]
         message = f"The loss rose from {first:.4g} to {level:.4g}."
-        return state, [self.symptom(place, evidence, message)]
+        return state, [self._told(row, evidence, message)]
+
+    def _told(self, row: Row, evidence: list[Evidence], message: str) -> Symptom:
+        return self.symptom(at_moment(loss_place(row.program), row), evidence, message)

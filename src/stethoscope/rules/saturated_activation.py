@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stethoscope.example import Example
-from stethoscope.row import Row
-from stethoscope.rules._base import StreakRule
+from stethoscope.row import Block, Row
+from stethoscope.rules._base import BoolArray, StreakRule
 from stethoscope.types import Evidence, Slot, Stage, Stat, SymptomClass
 from stethoscope.vocabulary import ACTIVATIONS, LayerKind
 
@@ -37,6 +37,11 @@ class SaturatedActivation(StreakRule):
     faulty = Example(activation="tanh", input_scale=300.0)
 
     share = 0.9  # the rest of the layer still learns at half of this
+
+    def may(self, block: Block) -> tuple[list[Slot], BoolArray]:
+        """Where the saturated share is large."""
+        slots, (share,) = block.of(self.stage, Stat.SATURATED_SHARE)
+        return slots, share >= self.share
 
     def check(self, row: Row, slot: Slot) -> tuple[Sequence[Evidence], str] | None:
         """Saturated share of one layer's pre-activation."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from stethoscope.example import CLASSIFIER, Example
-from stethoscope.row import Row
-from stethoscope.rules._base import StreakRule
+from stethoscope.row import Block, Row
+from stethoscope.rules._base import BoolArray, StreakRule
 from stethoscope.types import Evidence, Slot, Stage, Stat, SymptomClass
 
 
@@ -39,6 +39,11 @@ class UnchangedWeight(StreakRule):
         from_logits=False,
         output_activation="softmax",
     )
+
+    def may(self, block: Block) -> tuple[list[Slot], BoolArray]:
+        """Where the update is 0."""
+        slots, (low, high) = block.of(self.stage, Stat.MIN, Stat.MAX)
+        return slots, (low == 0) & (high == 0)
 
     def check(self, row: Row, slot: Slot) -> tuple[list[Evidence], str] | None:
         """Largest element of one parameter's update."""

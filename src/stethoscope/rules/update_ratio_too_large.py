@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from stethoscope.example import CLASSIFIER, Example
-from stethoscope.rules._updates import UpdateRatio
+from stethoscope.row import Block
+from stethoscope.rules._updates import UpdateRatio, kernel_shape
+from stethoscope.types import Stage, Stat
 
 
 class UpdateTooLarge(UpdateRatio):
@@ -29,6 +33,20 @@ class UpdateTooLarge(UpdateRatio):
     bound = 0.1  # a hundred times the usual 1e-3
     relation = ">"
     at_once = 0.5  # half a kernel in one step may kill every unit: there is no second look
+
+    def quiet(self, state: Any, block: Block) -> bool:
+        if state["told"] or state["count"]:
+            return bool(state["told"])
+        slots, (moved,) = block.of(Stage.UPDATE, Stat.NORM)
+        weights, (size,) = block.of(Stage.WEIGHT, Stat.NORM)
+        column = {(slot.layer, slot.param): i for i, slot in enumerate(weights)}
+        pairs = [
+            (i, column[slot.layer, slot.param])
+            for i, slot in enumerate(slots)
+            if (slot.layer, slot.param) in column and kernel_shape(block.program, slot)
+        ]
+        updates, kernels = [i for i, _ in pairs], [j for _, j in pairs]
+        return not bool((moved[:, updates] > self.bound * size[:, kernels]).any())
 
     def broken(self, ratio: float) -> bool:
         """Whether it moves too far."""

@@ -6,10 +6,13 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from stethoscope.example import CLASSIFIER, Example
 from stethoscope.program import Program
-from stethoscope.row import Row
+from stethoscope.row import Block, Row
 from stethoscope.rules._base import Rule, at_moment, layer_place
+from stethoscope.rules._updates import kernel_shape
 from stethoscope.types import Evidence, Slot, Stage, Stat, Symptom, SymptomClass
 
 
@@ -45,6 +48,21 @@ class VanishingGradient(Rule):
     def start(self, program: Program) -> Any:
         return {"count": 0, "told": False}
 
+    def quiet(self, state: Any, block: Block) -> bool:
+        if state["told"] or state["count"]:
+            return bool(state["told"])
+        slots, (norm, count) = block.of(Stage.WEIGHT_GRAD, Stat.NORM, Stat.COUNT)
+        order = {spec.path: i for i, spec in enumerate(block.program.layers)}
+        kernels = [i for i, slot in enumerate(slots) if kernel_shape(block.program, slot)]
+        kernels.sort(key=lambda i: order[slots[i].layer])
+        if len(kernels) < 2:
+            return True
+        sizes = norm[:, kernels] / np.sqrt(np.maximum(count[:, kernels], 1))
+        sizes[~(sizes > 0)] = 0.0
+        first = (sizes > 0).argmax(axis=1)[:, None]  # the first that is not 0
+        low = np.take_along_axis(sizes, first, axis=1)
+        return not bool((low < self.ratio * sizes.max(axis=1, keepdims=True)).any())
+
     def update(self, state: Any, row: Row) -> tuple[Any, list[Symptom]]:
         if not row.probed or state["told"]:
             return state, []
@@ -78,9 +96,7 @@ def _kernel_gradients(row: Row) -> Iterator[tuple[Slot, float]]:
     found = []
     order = {spec.path: i for i, spec in enumerate(row.program.layers)}
     for slot, norm in row.each(Stage.WEIGHT_GRAD, Stat.NORM):
-        spec = row.program.layer(slot.layer)
-        shape = spec.params.get(slot.param) if spec else None
-        if shape is None or len(shape) < 2:
+        if kernel_shape(row.program, slot) is None:
             continue
         count = row.get(slot, Stat.COUNT)
         found.append((order[slot.layer], slot, norm / math.sqrt(max(count, 1))))

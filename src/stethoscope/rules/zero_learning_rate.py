@@ -6,7 +6,7 @@ from typing import Any
 
 from stethoscope.example import CLASSIFIER, Example
 from stethoscope.program import Program
-from stethoscope.row import Row
+from stethoscope.row import Block, Row
 from stethoscope.rules._base import Rule, at_moment, optimizer_place
 from stethoscope.types import Evidence, Stage, Symptom, SymptomClass
 
@@ -32,11 +32,14 @@ class ZeroRate(Rule):
     kind = SymptomClass.CONTRADICTION
     needs = frozenset({Stage.HYPER})
     healthy = CLASSIFIER
-    faulty = Example(frozen_rate_from=0)
+    faulty = Example(learning_rate=0.0)
     streak = 10
 
     def start(self, program: Program) -> Any:
         return {"count": 0, "over": False}
+
+    def quiet(self, state: Any, block: Block) -> bool:
+        return bool(state["over"])
 
     def update(self, state: Any, row: Row) -> tuple[Any, list[Symptom]]:
         if state["over"]:

@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
+from stethoscope.engine.examples import run
 from stethoscope.example import CLASSIFIER, REGRESSOR, Example
 from stethoscope.types import Change, Op, Report, Severity
-from tests.runner import run
 
 
 def accused(report: Report) -> list[str]:

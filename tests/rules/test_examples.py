@@ -6,40 +6,40 @@ import functools
 
 import pytest
 
-from stethoscope.example import Example
+from stethoscope.engine.examples import run
 from stethoscope.rules import all_rules
-from stethoscope.types import Report, Severity
-from tests.runner import run
+from stethoscope.types import Severity
 
-OUTPUT = {"layers[5].activation"}  # of Linear, ReLU, Linear, ReLU, Linear, activation
+OUTPUT = {"layers[dense_2].activation"}  # of dense, dense_1 and dense_2
+HIDDEN = {"layers[dense]", "layers[dense_1]"}
 PLACES = {
-    "batch-norm-on-few": {"layers[1]", "layers[4]"},
+    "batch-norm-on-few": {"layers[batch_normalization]", "layers[batch_normalization_1]"},
     "class-loss-on-values": {"loss"},
-    "collapsed-output": {"layers[5]"},
+    "collapsed-output": {"layers[dense_2]"},
     "competing-labels": OUTPUT,
     "constant-target": {"data.target[0]"},
-    "dead-units": {"layers[1]", "layers[3]"},
+    "dead-units": HIDDEN,
     "double-activation": OUTPUT,
-    "high-dropout-rate": {"layers[2]", "layers[5]"},
-    "initialization": {"layers[0]", "layers[2]"},
+    "high-dropout-rate": {"layers[dropout]", "layers[dropout_1]"},
+    "initialization": HIDDEN,
     "label-encoding": {"data.target[0]"},
     "loss-broadcast": {"loss"},
     "loss-diverging": {"loss"},
     "loss-not-decreasing": {"loss"},
     "metric-not-increasing": {"metrics.accuracy"},
-    "missing-hidden-activation": {"layers[0].activation", "layers[1].activation"},
+    "missing-hidden-activation": {"layers[dense].activation", "layers[dense_1].activation"},
     "nonfinite-input": {"data.input[0]"},
     "nonfinite-loss": {"loss"},
-    "nonfinite-metric": {"metrics.r2"},
+    "nonfinite-metric": {"metrics.mae"},
     "nonfinite-target": {"data.target[0]"},
     "output-loss-mismatch": OUTPUT,
     "output-range": OUTPUT,
     "output-range-touched": OUTPUT,
-    "output-width": {"layers[4].activation"},
-    "saturated-activation": {"layers[1]", "layers[3]"},
-    "saturating-stack": {"layers[1].activation"},
+    "output-width": OUTPUT,
+    "saturated-activation": HIDDEN,
+    "saturating-stack": {"layers[dense].activation"},
     "single-unit-softmax": OUTPUT,
-    "softmax-over-batch": OUTPUT,
+    "softmax-over-batch": {"layers[softmax].activation"},
     "unscaled-input": {"data.input[0]"},
     "unscaled-target": {"data.target[0]"},
     "update-ratio-too-large": {"optimizer.learning_rate"},
@@ -50,20 +50,18 @@ PLACES = {
 """Where the fault of the example was put. Of the other rules any layer with a stage:
 numbers that grow through the whole network are seen where they first pass a bound."""
 
-
-@functools.cache
-def report(example: Example, folder: str) -> Report:
-    return run(example, trace_dir=folder)
+RULES = pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.name)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(tmp_path_factory.mktemp("traces"))
+def report(tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("traces"))
+    return functools.cache(lambda example: run(example, trace_dir=folder, quiet=True))
 
 
-@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.name)
-def test_accuses_its_faulty_example_at_the_right_place(rule, folder):
-    own = [s for s in report(rule.faulty, folder).symptoms if s.name == rule.name]
+@RULES
+def test_accuses_its_faulty_example_at_the_right_place(rule, report):
+    own = [s for s in report(rule.faulty).symptoms if s.name == rule.name]
     assert own
     for place in (symptom.place for symptom in own):
         if rule.name in PLACES:
@@ -74,12 +72,22 @@ def test_accuses_its_faulty_example_at_the_right_place(rule, folder):
             assert place.stage is not None
 
 
+@RULES
+def test_names_the_line_of_the_program_that_wrote_it(rule, report):
+    for symptom in report(rule.faulty).symptoms:
+        source = symptom.place.source
+        if symptom.name == rule.name and not symptom.place.path.startswith("metrics."):
+            assert source is not None
+            assert source.file == "example.py"
+            assert source.text
+
+
 def test_the_places_are_of_rules():
     assert PLACES.keys() <= {rule.name for rule in all_rules()}
 
 
-@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.name)
-def test_leaves_its_healthy_example_alone(rule, folder):
-    healthy = report(rule.healthy, folder)
+@RULES
+def test_leaves_its_healthy_example_alone(rule, report):
+    healthy = report(rule.healthy)
     assert rule.name not in {symptom.name for symptom in healthy.symptoms}
     assert [d.fault for d in healthy.diagnoses if d.severity is not Severity.NOTE] == []

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
+from stethoscope.example import Example
 from stethoscope.faults._measure import Measurements
 from stethoscope.program import LayerSpec, Program
 from stethoscope.types import Change, Fix, Op, Place, SourceRef, Symptom, SymptomClass
@@ -89,12 +90,15 @@ class Fault(ABC):
         group: data, structure, hyper-parameters, training loop, numerics or ranks.
         shown_by: Rules any of which makes it a suspect.
         effects: Rules whose symptoms follow from it.
+        healthy, faulty: The smallest program without it, and one whose first diagnosis it is.
     """
 
     name: ClassVar[str]
     group: ClassVar[str]
     shown_by: ClassVar[frozenset[str]]
     effects: ClassVar[frozenset[str]] = frozenset()
+    healthy: ClassVar[Example]
+    faulty: ClassVar[Example]
 
     @abstractmethod
     def consider(self, findings: Findings) -> Iterable[Suspect]:

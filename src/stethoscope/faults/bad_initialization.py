@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stethoscope.example import CLASSIFIER
 from stethoscope.faults._base import (
     BLOW_UP,
     NO_GRADIENT,
@@ -28,6 +29,8 @@ class BadInitialization(Fault):
     effects = NO_LEARNING | NO_GRADIENT | BLOW_UP | frozenset({
         "dead-units", "saturated-activation", "update-ratio-too-large", "update-ratio-too-small",
     })  # fmt: skip
+    healthy = CLASSIFIER
+    faulty = CLASSIFIER.but(bias=-10.0)
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         symptoms = findings.of("initialization")

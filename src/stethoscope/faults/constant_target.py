@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stethoscope.example import REGRESSOR
 from stethoscope.faults._base import (
     LIKELY,
     Fault,
@@ -20,6 +21,8 @@ class ConstantTarget(Fault):
     group = "data"
     shown_by = frozenset({"constant-target"})
     effects = frozenset({"collapsed-output", "unchanged-weight", "metric-not-increasing"})
+    healthy = REGRESSOR
+    faulty = REGRESSOR.but(target_scale=0.0, target_offset=2.0)
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         for symptom in findings.of("constant-target"):

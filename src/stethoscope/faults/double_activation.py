@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from stethoscope.example import CLASSIFIER
 from stethoscope.faults._base import (
     CERTAIN,
     NO_GRADIENT,
@@ -32,6 +33,8 @@ class DoubleActivation(Fault):
     group = "structure"
     shown_by = frozenset({"double-activation"})
     effects = NO_LEARNING | NO_GRADIENT
+    healthy = CLASSIFIER
+    faulty = CLASSIFIER.but(output_activation="softmax")
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         for symptom in findings.of("double-activation"):

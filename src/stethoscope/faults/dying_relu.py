@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stethoscope.example import Example
 from stethoscope.faults._base import (
     NO_GRADIENT,
     NO_LEARNING,
@@ -25,6 +26,8 @@ class DyingRelu(Fault):
     group = "structure"
     shown_by = frozenset({"dead-units"})
     effects = NO_LEARNING | NO_GRADIENT
+    healthy = Example(hidden=(16,))
+    faulty = healthy.but(bias=-6.0)
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         dead = findings.of("dead-units")

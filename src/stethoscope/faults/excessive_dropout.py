@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stethoscope.example import Example
 from stethoscope.faults._base import (
     NO_LEARNING,
     POSSIBLE,
@@ -21,6 +22,8 @@ class ExcessiveDropout(Fault):
     group = "structure"
     shown_by = frozenset({"high-dropout-rate"})
     effects = NO_LEARNING
+    healthy = Example(dropout=0.2, optimizer="adam", learning_rate=0.003)
+    faulty = healthy.but(dropout=0.95, steps=640)
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         for symptom in findings.of("high-dropout-rate"):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stethoscope.faults._base import BLOW_UP, NO_LEARNING, Fault, Findings, Suspect
-from stethoscope.types import Change, Fix, Op
+from stethoscope.example import REGRESSOR
+from stethoscope.faults._base import BLOW_UP, NO_LEARNING, Fault, Findings, Suspect, set_to
+from stethoscope.types import Stage
 from stethoscope.vocabulary import LayerKind
 
 
@@ -18,6 +19,8 @@ class ExplodingRecurrence(Fault):
         "nonfinite-activation", "nonfinite-gradient", "exploding-gradient", "exploding-activation",
     })  # fmt: skip
     effects = BLOW_UP | NO_LEARNING | frozenset({"update-ratio-too-large"})
+    healthy = REGRESSOR.but(hidden=(16,), positions=40)
+    faulty = healthy.but(recurrent_gain=20.0)
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         symptoms = [s for s in findings.symptoms if s.name in self.shown_by]
@@ -25,8 +28,21 @@ class ExplodingRecurrence(Fault):
         hit = [s for s in symptoms if s.place.layer in recurrent]
         if not hit or not findings.program.optimizers:
             return
+        first = min(hit, key=lambda s: s.place.step or 0)
+        at_once = not first.place.step and first.place.stage in (Stage.PRE_ACTIVATION, Stage.OUTPUT)
+        layer = first.place.layer
         source = findings.program.optimizers[0].source
-        change = Change(Op.SET, "optimizer.clipnorm", 1.0, source)
-        fix = Fix("clip the gradient norm to 1.0", change)
-        why = [("Is the layer recurrent?", "yes"), ("What grew?", hit[0].message)]
-        yield self.suspect(hit, confidence=0.7, fixes=[fix], why=why)
+        clip = set_to("optimizer.clipnorm", 1.0, source, "clip the gradient norm to 1.0")
+        start = set_to(
+            f"layers[{layer}].recurrent_initializer",
+            "orthogonal",
+            first.place.source,
+            f"start the recurrent kernel of {layer} orthogonal: it keeps a state's length",
+        )
+        why = [
+            ("Is the layer recurrent?", "yes"),
+            ("What grew?", first.message),
+            ("Was it so with the initial weights?", "yes" if at_once else "no"),
+        ]
+        fixes = [start] if at_once else [clip]  # no clipping mends a state that overflows
+        yield self.suspect(hit, confidence=0.7, fixes=fixes, why=why)

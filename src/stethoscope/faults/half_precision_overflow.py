@@ -1,9 +1,10 @@
-"""A number is beyond what float16 holds (65,504)."""
+"""A number is beyond what float16 holds: above 65,504, or divided by one that became 0."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stethoscope.example import REGRESSOR
 from stethoscope.faults._base import BLOW_UP, NO_LEARNING, Fault, Findings, Suspect
 from stethoscope.faults._numerics import earliest
 from stethoscope.types import Change, Fix, Op
@@ -12,12 +13,14 @@ _HALF = ("float16", "half")
 
 
 class HalfPrecisionOverflow(Fault):
-    """A number is beyond what float16 holds (65,504)."""
+    """A number is beyond what float16 holds: above 65,504, or divided by one that became 0."""
 
     name = "half-precision-overflow"
     group = "numerics"
     shown_by = frozenset({"nonfinite-activation", "nonfinite-loss", "nonfinite-gradient"})
     effects = BLOW_UP | NO_LEARNING
+    healthy = REGRESSOR.but(dtype="float16")
+    faulty = healthy.but(optimizer="adam", learning_rate=0.01)  # the square of a gradient is 0
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         symptom = earliest(findings)
@@ -31,5 +34,5 @@ class HalfPrecisionOverflow(Fault):
             return
         change = Change(Op.SET, "fit.precision", "bfloat16", symptom.place.source)
         fix = Fix("bfloat16 instead of float16, or a loss scaler", change)
-        why = [("Which type are the numbers?", "float16, which ends at 65,504")]
+        why = [("Which type are the numbers?", "float16: 6e-8 to 65,504")]
         yield self.suspect([symptom], confidence=0.8, fixes=[fix], why=why)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 
+from stethoscope.example import Example
 from stethoscope.faults._base import (
     BLOW_UP,
     GROWTH,
@@ -14,8 +16,10 @@ from stethoscope.faults._base import (
     Suspect,
 )
 from stethoscope.faults._numerics import earliest
+from stethoscope.program import Program
+from stethoscope.rules._base import loss_place
 from stethoscope.rules.update_ratio_too_large import UpdateTooLarge
-from stethoscope.types import Change, Fix, Op
+from stethoscope.types import Change, Fix, Op, Place, Stage, Symptom
 from stethoscope.vocabulary import LayerKind
 
 
@@ -26,6 +30,15 @@ class InvalidOperation(Fault):
     group = "numerics"
     shown_by = frozenset({"nonfinite-activation", "nonfinite-loss", "nonfinite-gradient"})
     effects = BLOW_UP | NO_LEARNING
+    healthy = Example(
+        data="binary",
+        outputs=1,
+        output_activation="relu",
+        loss="root_of_squares",
+        epsilon=1e-7,
+        learning_rate=0.05,
+    )
+    faulty = healthy.but(epsilon=0.0)
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         symptom = earliest(findings)
@@ -40,14 +53,29 @@ class InvalidOperation(Fault):
         )
         grew = findings.of(*GROWTH)
         sure = 0.75 if small and not grew else POSSIBLE - 0.2
-        path = symptom.place.path or "loss"
+        place, message = _place(findings.program, symptom)
         fix = Fix(
             "keep the argument inside the domain: clamp it, or add a small constant (1e-7)",
-            Change(Op.WRAP, path, {"epsilon": 1e-7}, symptom.place.source),
+            Change(Op.WRAP, place.path or "loss", {"epsilon": 1e-7}, place.source),
         )
         why = [
             ("Was the data finite?", "yes"),
             ("Were the steps before it of a usual size?", "yes" if small else "no"),
-            ("What was not finite first?", symptom.message),
+            ("What was not finite first?", message),
         ]
-        yield self.suspect([symptom], confidence=sure, fixes=[fix], why=why)
+        yield self.suspect(
+            [symptom], place=place, message=message, confidence=sure, fixes=[fix], why=why
+        )
+
+
+def _place(program: Program, symptom: Symptom) -> tuple[Place, str]:
+    """Where the operation is, and what to say: the loss, if its derivative is what is infinite."""
+    place = symptom.place
+    fed = [i for i, loss in enumerate(program.losses) if loss.output == place.layer]
+    if place.stage is not Stage.OUTPUT_GRAD or not place.layer or not fed:
+        return place, symptom.message
+    at = loss_place(program, fed[0])
+    place = dataclasses.replace(
+        place, kind=at.kind, layer=None, stage=at.stage, path=at.path, source=at.source
+    )
+    return place, f"The loss is finite, but its derivative is not: {symptom.message}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stethoscope.example import BINARY
 from stethoscope.faults._base import BLOW_UP, CERTAIN, NO_LEARNING, Fault, Findings, Suspect
 from stethoscope.faults._output_layer import claim
 from stethoscope.program import DataSpec
@@ -18,6 +19,8 @@ class LabelEncoding(Fault):
     group = "data"
     shown_by = frozenset({"label-encoding"})
     effects = NO_LEARNING | BLOW_UP | frozenset({"output-width", "unscaled-target"})
+    healthy = BINARY
+    faulty = BINARY.but(target_scale=255.0)
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         for symptom in findings.of("label-encoding"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from stethoscope.example import CLASSIFIER
 from stethoscope.faults._base import (
     BLOW_UP,
     GROWTH,
@@ -37,6 +38,8 @@ class LearningRateTooHigh(Fault):
     effects = BLOW_UP | NO_LEARNING | NO_GRADIENT | frozenset({
         "dead-units", "saturated-activation", "update-ratio-too-large",
     })  # fmt: skip
+    healthy = CLASSIFIER
+    faulty = CLASSIFIER.but(learning_rate=30.0)
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         measured, program = findings.measured, findings.program

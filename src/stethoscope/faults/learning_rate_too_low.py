@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stethoscope.example import CLASSIFIER
 from stethoscope.faults._base import (
     NO_LEARNING,
     Fault,
@@ -21,6 +22,8 @@ class LearningRateTooLow(Fault):
     group = "hyper-parameters"
     shown_by = frozenset({"update-ratio-too-small"})
     effects = NO_LEARNING
+    healthy = CLASSIFIER
+    faulty = CLASSIFIER.but(learning_rate=1e-6)
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         measured = findings.measured

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stethoscope.example import CLASSIFIER
 from stethoscope.faults._base import (
     NO_GRADIENT,
     NO_LEARNING,
@@ -25,6 +26,8 @@ class LearningRateZero(Fault):
     group = "hyper-parameters"
     shown_by = frozenset({"zero-learning-rate"})
     effects = NO_LEARNING | NO_GRADIENT
+    healthy = CLASSIFIER
+    faulty = CLASSIFIER.but(learning_rate=0.0)
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         if findings.measured.rate > 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stethoscope.example import REGRESSOR
 from stethoscope.faults._base import LIKELY, NO_LEARNING, Fault, Findings, Suspect
 from stethoscope.rules._base import loss_place
 from stethoscope.types import Change, Fix, Op
@@ -16,6 +17,8 @@ class LossBroadcast(Fault):
     group = "structure"
     shown_by = frozenset({"loss-broadcast"})
     effects = NO_LEARNING | frozenset({"update-ratio-too-small", "unscaled-target"})
+    healthy = REGRESSOR.but(loss="broadcast_squares")
+    faulty = healthy.but(flat_prediction=True)
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         program = findings.program

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stethoscope.example import REGRESSOR
 from stethoscope.faults._base import (
     BLOW_UP,
     CERTAIN,
@@ -29,6 +30,8 @@ class LossTaskMismatch(Fault):
     effects = (
         NO_LEARNING | BLOW_UP | NO_GRADIENT | frozenset({"output-range", "output-loss-mismatch"})
     )
+    healthy = REGRESSOR
+    faulty = REGRESSOR.but(loss="binary_crossentropy", from_logits=True)
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         for symptom in findings.of("value-loss-on-classes", "class-loss-on-values"):

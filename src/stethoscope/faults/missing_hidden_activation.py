@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stethoscope.example import REGRESSOR
 from stethoscope.faults._base import (
     LIKELY,
     NO_LEARNING,
@@ -24,6 +25,8 @@ class MissingHiddenActivation(Fault):
     group = "structure"
     shown_by = frozenset({"missing-hidden-activation"})
     effects = NO_LEARNING
+    healthy = REGRESSOR
+    faulty = REGRESSOR.but(activation="linear")
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         symptoms = findings.of("missing-hidden-activation")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stethoscope.example import CLASSIFIER
 from stethoscope.faults._base import BLOW_UP, NO_LEARNING, Fault, Findings, Suspect
 from stethoscope.faults._nonfinite_data import data_suspect
 
@@ -15,6 +16,8 @@ class NonfiniteInput(Fault):
     group = "data"
     shown_by = frozenset({"nonfinite-input"})
     effects = BLOW_UP | NO_LEARNING | frozenset({"nonfinite-target"})
+    healthy = CLASSIFIER
+    faulty = CLASSIFIER.but(nan_input_at=7)
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         for symptom in findings.of("nonfinite-input"):

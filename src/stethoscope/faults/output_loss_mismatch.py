@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stethoscope.example import ONE_HOT
 from stethoscope.faults._base import (
     CERTAIN,
     POSSIBLE,
@@ -24,6 +25,8 @@ class OutputLossMismatch(Fault):
     group = "structure"
     shown_by = frozenset({"output-loss-mismatch", "competing-labels"})
     effects = EFFECTS | frozenset({"output-range-touched"})
+    healthy = ONE_HOT
+    faulty = ONE_HOT.but(output_activation="linear")
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         for symptom in findings.of("output-loss-mismatch", "competing-labels"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stethoscope.example import REGRESSOR
 from stethoscope.faults._base import (
     CERTAIN,
     POSSIBLE,
@@ -24,6 +25,8 @@ class OutputRangeMismatch(Fault):
     group = "structure"
     shown_by = frozenset({"output-range", "output-range-touched"})
     effects = EFFECTS | frozenset({"unscaled-target", "saturated-activation"})
+    healthy = REGRESSOR.but(learning_rate=0.02, target_offset=3.0)
+    faulty = healthy.but(output_activation="sigmoid")
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         for symptom in findings.of("output-range", "output-range-touched"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stethoscope.example import CLASSIFIER
 from stethoscope.faults._base import (
     CERTAIN,
     Fault,
@@ -21,6 +22,8 @@ class OutputWidthMismatch(Fault):
     group = "structure"
     shown_by = frozenset({"output-width"})
     effects = EFFECTS
+    healthy = CLASSIFIER
+    faulty = CLASSIFIER.but(outputs=1, loss="binary_crossentropy", learning_rate=0.3)
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         for symptom in findings.of("output-width"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stethoscope.example import Example
 from stethoscope.faults._base import (
     LIKELY,
     NO_GRADIENT,
@@ -24,6 +25,8 @@ class SaturatingActivations(Fault):
     group = "structure"
     shown_by = frozenset({"saturating-stack"})
     effects = NO_LEARNING | NO_GRADIENT | frozenset({"saturated-activation"})
+    healthy = Example(hidden=(16,) * 8, steps=320)
+    faulty = healthy.but(activation="sigmoid")
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         for symptom in findings.of("saturating-stack"):

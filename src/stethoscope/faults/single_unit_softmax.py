@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stethoscope.example import BINARY
 from stethoscope.faults._base import (
     Fault,
     Findings,
@@ -22,6 +23,8 @@ class SingleUnitSoftmax(Fault):
     group = "structure"
     shown_by = frozenset({"single-unit-softmax"})
     effects = EFFECTS | frozenset({"output-range", "output-range-touched", "saturated-activation"})
+    healthy = BINARY
+    faulty = BINARY.but(output_activation="softmax", from_logits=False)
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         for symptom in findings.of("single-unit-softmax"):

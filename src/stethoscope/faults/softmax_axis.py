@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stethoscope.example import ONE_HOT
 from stethoscope.faults._base import (
     NO_GRADIENT,
     NO_LEARNING,
@@ -21,6 +22,8 @@ class SoftmaxAxis(Fault):
     group = "structure"
     shown_by = frozenset({"softmax-over-batch"})
     effects = NO_LEARNING | NO_GRADIENT | frozenset({"output-loss-mismatch", "double-activation"})
+    healthy = ONE_HOT
+    faulty = ONE_HOT.but(softmax_axis=0)
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         for symptom in findings.of("softmax-over-batch"):

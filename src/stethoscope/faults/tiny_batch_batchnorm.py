@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stethoscope.example import Example
 from stethoscope.faults._base import (
     NO_LEARNING,
     POSSIBLE,
@@ -21,6 +22,8 @@ class TinyBatchNorm(Fault):
     group = "structure"
     shown_by = frozenset({"batch-norm-on-few"})
     effects = NO_LEARNING
+    healthy = Example(batch_norm=True, learning_rate=0.01)
+    faulty = healthy.but(batch=2)
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         for symptom in findings.of("batch-norm-on-few"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from stethoscope.example import CLASSIFIER
 from stethoscope.faults._base import (
     BLOW_UP,
     NO_GRADIENT,
@@ -25,6 +26,8 @@ class UnscaledInput(Fault):
     group = "data"
     shown_by = frozenset({"unscaled-input"})
     effects = BLOW_UP | NO_LEARNING | NO_GRADIENT | _UNITS | frozenset({"update-ratio-too-large"})
+    healthy = CLASSIFIER
+    faulty = CLASSIFIER.but(input_scale=300.0, steps=400)
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         for symptom in findings.of("unscaled-input"):

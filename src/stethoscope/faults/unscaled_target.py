@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stethoscope.example import REGRESSOR
 from stethoscope.faults._base import (
     BLOW_UP,
     LIKELY,
@@ -22,6 +23,8 @@ class UnscaledTarget(Fault):
     group = "data"
     shown_by = frozenset({"unscaled-target"})
     effects = BLOW_UP | NO_LEARNING | frozenset({"dead-units", "update-ratio-too-large"})
+    healthy = REGRESSOR.but(optimizer="adam", learning_rate=0.01)
+    faulty = healthy.but(target_offset=1000.0, steps=320)
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         for symptom in findings.of("unscaled-target"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stethoscope.example import BINARY
 from stethoscope.faults._base import NO_LEARNING, Fault, Findings, Suspect, set_to
 from stethoscope.rules._base import optimizer_place
 
@@ -23,6 +24,8 @@ class UnsuitableOptimizer(Fault):
     group = "hyper-parameters"
     shown_by = frozenset({"loss-not-decreasing"})
     effects = NO_LEARNING
+    healthy = BINARY.but(data="parity", optimizer="adam", learning_rate=0.001, steps=400)
+    faulty = healthy.but(optimizer="sgd", learning_rate=0.003)
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         symptoms = findings.of("loss-not-decreasing")

@@ -355,3 +355,34 @@ def test_lines_of_layers_loss_and_optimizer_are_exact(tmp_path: Path) -> None:
         "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)",
         "optimizer.step()",
     ]
+
+
+class Twice(nn.Module):
+    """One layer, applied to its own output; keeps what the first call gave."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.first = self.layer(x)
+        self.first.retain_grad()
+        return self.layer(torch.tanh(self.first))
+
+
+def test_of_a_shared_layer_output_and_its_gradient_are_of_the_same_call(tmp_path: Path) -> None:
+    model = Twice()
+    norms = []
+
+    def train() -> None:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(X).square().mean().backward()
+            norms.append([float(v.detach().norm()) for v in (model.first, model.first.grad)])
+            optimizer.step()
+
+    rows = rows_of(train, tmp_path)
+    stages = (Stage.OUTPUT, Stage.OUTPUT_GRAD)
+    seen = [[row.get(Slot("layer", "", stage), Stat.NORM) for stage in stages] for row in rows]
+    np.testing.assert_allclose(seen, norms, rtol=1e-5)

@@ -15,6 +15,7 @@ from stethoscope.keras.taps import Tapped
 from stethoscope.keras.undisturbed import undisturbed
 from stethoscope.keras.watch import Observation
 from stethoscope.nonfinite import bad_rows, first_nonfinite
+from stethoscope.stats import nonfinite
 from stethoscope.torch.tensors import describe
 from stethoscope.types import Slot, Stage
 
@@ -52,9 +53,18 @@ class Listener:
             slot = Slot(tapped.path, "", Stage.OUTPUT_GRAD)
             with contextlib.suppress(RuntimeError):  # a view of a leaf and the like
                 tensor.register_hook(  # type: ignore[no-untyped-call]
-                    lambda gradient: self._timed(slot, gradient)
+                    lambda gradient: self._gradient(slot, gradient)
                 )
         return tensor
+
+    def _gradient(self, slot: Slot, gradient: Any) -> None:
+        """Sees a gradient. Those of a shared layer's calls come back with the first call's last."""
+        known = next((i for i, one in enumerate(self.seen) if one[0] == slot), None)
+        self._timed(slot, gradient)
+        if known is not None and self.seen[-1][0] == slot:
+            found = self.seen.pop()[1]
+            if nonfinite(found) >= nonfinite(self.seen[known][1]):
+                self.seen[known] = (slot, found)
 
     def miss(self, path: str) -> None:
         """Is told of a functional activation that is not seen."""

@@ -268,7 +268,8 @@ class Probe:
             return
         self.step.observe(key, "", Stage.OUTPUT, statistics(tensor, unit_axis=axis))
         if tensor.requires_grad and torch.is_grad_enabled():
-            tensor.register_hook(_gradient_hook(self.step, key))  # type: ignore[no-untyped-call]
+            hook = _gradient_hook(self.step, key, self.step.hook(key))
+            tensor.register_hook(hook)  # type: ignore[no-untyped-call]
 
 
 class _gradient_hook:  # noqa: N801 (a callable with a mark, used as a function)
@@ -276,16 +277,17 @@ class _gradient_hook:  # noqa: N801 (a callable with a mark, used as a function)
 
     __torch_unserializable__ = True  # torch then stays silent when the tensor is pickled
 
-    def __init__(self, step: Step, key: Key) -> None:
+    def __init__(self, step: Step, key: Key, call: int) -> None:
         self._step: Step | None = step
         self._key = key
+        self._call = call
 
     def __call__(self, gradient: Tensor) -> None:
         step = self._step
         if step is None or not step.probing or not measurable(gradient):
             return
         try:
-            step.observe(self._key, "", Stage.OUTPUT_GRAD, statistics(gradient))
+            step.observe_gradient(self._key, self._call, statistics(gradient))
         except Exception as error:  # not in the user's backward pass: at the next hook of ours
             self._step, step.problem = None, error
 

@@ -105,6 +105,8 @@ class Step:
         self.update_source: SourceRef | None = None
         self.before: list[tuple[Tensor, Tensor]] = []
         self.scaled: dict[int, Scaled] = {}
+        self._hooked: dict[Key, int] = {}
+        self._gradient_of: dict[Key, int] = {}
 
     def add(self, batch: Batch) -> None:
         """A forward pass begins."""
@@ -132,6 +134,24 @@ class Step:
         seen = self.tensors.get(place)
         if seen is None or nonfinite(row) > nonfinite(seen):
             self.tensors[place] = row
+
+    def hook(self, key: Key) -> int:
+        """Numbers the calls of a layer whose gradients will come back."""
+        call = self._hooked[key] = self._hooked.get(key, -1) + 1
+        return call
+
+    def observe_gradient(self, key: Key, call: int, row: FloatArray) -> None:
+        """Keeps the gradient of the first call's output, unless a later one's is worse.
+
+        Within one backward pass that of the last call comes first.
+        """
+        place = (key, "", Stage.OUTPUT_GRAD)
+        seen = self.tensors.get(place)
+        if seen is not None:
+            more = nonfinite(row) - nonfinite(seen)
+            if more < 0 or (more == 0 and call > self._gradient_of[key]):
+                return
+        self.tensors[place], self._gradient_of[key] = row, call
 
     def add_loss(self, call: LossCall) -> None:
         """A loss function was called; `backward` will tell what for."""

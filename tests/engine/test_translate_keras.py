@@ -56,9 +56,9 @@ def cnn():
     )
 
 
-def recurrent(layer):
+def recurrent(*layers):
     return keras.Sequential(
-        [keras.Input((4,)), K.Reshape((4, 1)), layer, K.Dense(3, activation="softmax")]
+        [keras.Input((4,)), K.Reshape((4, 1)), *layers, K.Dense(3, activation="softmax")]
     )
 
 
@@ -66,6 +66,11 @@ def embedded():
     return keras.Sequential(
         [keras.Input((4,), dtype="int32"), K.Embedding(10, 3), K.Flatten(), K.Dense(3, "softmax")]
     )
+
+
+def layers_as_activations():
+    given = [K.ReLU(negative_slope=0.3), K.LeakyReLU(0.1), K.ELU(0.7), K.Softmax()]
+    return keras.Sequential([keras.Input((4,)), *(K.Dense(3, activation=one) for one in given)])
 
 
 def frozen():
@@ -104,8 +109,12 @@ MODELS = {
     "gru-before": lambda: recurrent(K.GRU(3, reset_after=False)),
     "simple-rnn": lambda: recurrent(K.SimpleRNN(3, activation="relu")),
     "bidirectional": lambda: recurrent(K.Bidirectional(K.LSTM(2))),
+    "bidirectional-series": lambda: recurrent(
+        *(K.Bidirectional(K.SimpleRNN(2, return_sequences=True)), K.GRU(2))
+    ),
     "bidirectional-sum": lambda: recurrent(K.Bidirectional(K.GRU(2), merge_mode="sum")),
     "embedding": embedded,
+    "layers-as-activations": layers_as_activations,
     "frozen": frozen,
     "nested": nested,
     "nested-and-part": used_inside_and_as_a_part,
@@ -288,6 +297,10 @@ ERRORS = {
     "value": (
         lambda: one(K.UpSampling2D(interpolation="bilinear", name="u"), (4, 4, 1)),
         r"layer 'u'.*no interpolation='bilinear'",
+    ),
+    "layer-with-weights-as-activation": (
+        lambda: one(K.Dense(2, activation=K.PReLU(), name="d")),
+        r"layer 'd' \(Dense, train.py:7\).*its activation is a PReLU; apply it as a layer",
     ),
     "inner-layer": (
         lambda: one(K.Bidirectional(K.LSTM(2, recurrent_dropout=0.5), name="b"), (4, 1)),

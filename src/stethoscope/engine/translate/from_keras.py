@@ -31,6 +31,7 @@ class KerasReader:
         self.model = model
         self._sources = sources
         self._dtype = dtype
+        self._prefix = ""  # the models around the layer that is read
         self._symbols: dict[int, Symbol] = {}
         self._layers: dict[int, Layer] = {}
         self._originals: dict[Layer, Any] = {}
@@ -125,10 +126,11 @@ class KerasReader:
         """A model used as a layer: its own layers take its place."""
         # each use computes the model's tensors anew, also if they are part of the outer one too
         outer, self._symbols = self._symbols, {}
+        prefix, self._prefix = self._prefix, f"{self._prefix}{model.name}/"
         for inner, symbol in zip(_flat(model.inputs), read, strict=True):
             self._symbols[id(inner)] = symbol
         made = [self._symbol(tensor) for tensor in _flat(model.outputs)]
-        self._symbols = outer
+        self._symbols, self._prefix = outer, prefix
         for tensor, symbol in zip(_flat(node.outputs), made, strict=True):
             self._symbols[id(tensor)] = symbol
 
@@ -137,7 +139,7 @@ class KerasReader:
         if known is not None:
             return known
         source = self._sources.get(id(original))
-        kind, name = type(original).__name__, str(original.name)
+        kind, name = type(original).__name__, f"{self._prefix}{original.name}"
         place = f"layer {where(kind, name, source)}"
         if not type(original).__module__.startswith("keras."):
             raise TranslationError(f"{place} cannot be translated: it is a class of your own.")
@@ -162,7 +164,7 @@ class KerasReader:
             config = {"activation": "linear"}
         layer: Layer = construct(found, config, place)
         taken = {other.name for other in self._layers.values()}
-        if name in taken:  # of another model that is used as a layer
+        if name in taken:  # of another model of the same name that is used as a layer
             name = next(new for i in itertools.count(2) if (new := f"{name}.{i}") not in taken)
         layer.name, layer.source = name, source
         layer.trainable = bool(getattr(original, "trainable", True))

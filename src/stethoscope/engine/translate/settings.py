@@ -36,7 +36,15 @@ WITHOUT_EFFECT = {
     "output_axes",
     "renorm_momentum",
     "unit_forget_bias",
+    "zero_output_for_mask",  # a mask itself is not translated
 }
+LAYERS_AS_ACTIVATIONS = {
+    "ELU": "elu",
+    "LeakyReLU": "leaky_relu",
+    "ReLU": "relu",
+    "Softmax": "softmax",
+}
+"""Layers without weights that Keras takes as the activation of another one."""
 USUAL = {"interpolation": "nearest"}
 """Settings that the engine does not have because it does only this."""
 
@@ -123,6 +131,14 @@ def is_layer(kind: Any) -> bool:
 
 def _activation(value: Any, place: str) -> Any:
     name = value.get("config") if isinstance(value, Mapping) else value
+    if isinstance(name, Mapping):
+        kind = str(value["class_name"])
+        function = LAYERS_AS_ACTIVATIONS.get(kind, "")
+        if not function or not str(value.get("module") or "").startswith("keras"):
+            raise TranslationError(
+                f"{place} cannot be translated: its activation is a {kind}; apply it as a layer."
+            )
+        return construct(getattr(activations, function), name, place)
     try:
         return activations.get(name)
     except (TypeError, ValueError, KeyError) as error:

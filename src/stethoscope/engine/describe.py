@@ -105,8 +105,10 @@ def _loss(model: Trainable, loss: Loss, position: int, target: DataSpec | None) 
     expects = LOSSES[loss.name].expects if loss.name in LOSSES else None
     if getattr(loss, "from_logits", False):
         expects = Expects.LOGITS
+    expects = getattr(loss, "expects", None) or expects  # a translated loss knows it
     batch = model.plan.batch_size or -1
-    weighted = bool(getattr(loss, "label_smoothing", 0)) or model.weighted
+    uneven = getattr(loss, "label_smoothing", 0) or getattr(loss, "weighted", False)
+    weighted = bool(uneven) or model.weighted
     return LossSpec(
         name=loss.name if loss.name in LOSSES else None,
         type=type(loss).__name__,

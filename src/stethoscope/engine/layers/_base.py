@@ -99,11 +99,16 @@ class Layer(abc.ABC):
         self.name = name or ""
         self.trainable = True
         self.source: SourceRef | None = locate.here(sys._getframe(1))
+        self._unit_axis = -1
 
     @property
     def unit_axis(self) -> int:
         """Axis of the units or channels in the output."""
-        return -1
+        return self._unit_axis
+
+    def units_on(self, axis: int) -> None:
+        """Says where the units are, for a layer whose own settings do not (an activation)."""
+        self._unit_axis = axis
 
     def __call__(self, inputs: Symbol | Sequence[Symbol]) -> Symbol:
         """Applies the layer in a functional graph.

@@ -97,17 +97,20 @@ class BatchNormalization(_Normalization):
     """Mean and variance of each channel: of the batch in training, else the moving ones.
 
     A training step moves them to momentum * moving + (1 - momentum) * that of the batch; the
-    variance is the biased one. With `trainable` False the moving ones are used in training too.
+    variance is the biased one, unless `unbiased` is set. With `trainable` False the moving ones
+    are used in training too.
 
     Weights: `gamma`, `beta`, `moving_mean` and `moving_variance`, all [channels].
 
     Args:
         axis: Of the channels; counts the batch axis.
         momentum: Share of the moving statistics that a step keeps.
+        unbiased: The moving variance is that of n - 1 for n values, as in PyTorch; the batch is
+            still divided by the biased one.
         **settings: See `Settings`.
 
     Raises:
-        ValueError: The input has no such axis.
+        ValueError: The input has no such axis; there is one value with `unbiased`.
 
     >>> BatchNormalization().shape([(8, 8, 3)])
     (8, 8, 3)
@@ -116,11 +119,16 @@ class BatchNormalization(_Normalization):
     moving = frozenset({"moving_mean", "moving_variance"})
 
     def __init__(
-        self, axis: int = -1, momentum: float = 0.99, **settings: Unpack[Settings]
+        self,
+        axis: int = -1,
+        momentum: float = 0.99,
+        unbiased: bool = False,
+        **settings: Unpack[Settings],
     ) -> None:
         super().__init__(**settings)
         self.axis = axis
         self.momentum = momentum
+        self.unbiased = unbiased
 
     @property
     def unit_axis(self) -> int:
@@ -154,7 +162,8 @@ class BatchNormalization(_Normalization):
         kept, new = self.momentum, 1 - self.momentum
         moved = {
             "moving_mean": old_mean * kept + mean.reshape(-1) * new,
-            "moving_variance": old_variance * kept + variance.reshape(-1) * new,
+            "moving_variance": old_variance * kept
+            + variance.reshape(-1) * (new * self._correction(x.size // old_mean.size)),
         }
         return Forward(self.scaled(normal, weights, shape), (normal, inverse, True), moved)
 
@@ -178,6 +187,17 @@ class BatchNormalization(_Normalization):
         np.subtract(gradient, back, out=back)
         back *= inverse
         return [back], gradients
+
+    def _correction(self, count: int) -> float:
+        """What the variance of `count` values is multiplied by before it is kept."""
+        if not self.unbiased:
+            return 1.0
+        if count < 2:
+            raise ValueError(
+                f"BatchNormalization {self.name!r} got one value for each channel, which has no "
+                "unbiased variance: train on larger batches."
+            )
+        return count / (count - 1)
 
     def _broadcast(self, x: Array) -> Shape:
         shape = [1] * x.ndim

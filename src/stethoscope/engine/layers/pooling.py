@@ -143,7 +143,20 @@ class _MaxPooling(_Pooling):
 
 
 class _AveragePooling(_Pooling):
-    """The mean of each window; padded cells do not count."""
+    """The mean of each window; padded cells do not count, unless `count_padding` is set."""
+
+    def __init__(
+        self,
+        pool_size: int | Sequence[int] = 2,
+        strides: int | Sequence[int] | None = None,
+        padding: Padding = "valid",
+        data_format: str | None = None,
+        *,
+        count_padding: bool = False,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(pool_size, strides, padding, data_format, name=name)
+        self.count_padding = count_padding
 
     @property
     def _outside(self) -> float:
@@ -160,8 +173,8 @@ class _AveragePooling(_Pooling):
             wide[corner] += share
 
     def _count(self, placed: Placed, lengths: Shape, dtype: Any) -> Any:
-        """How many cells of each window are no padding: an array, or one number for all."""
-        if not placed.padded:
+        """How many cells of each window count: an array, or one number for all."""
+        if self.count_padding or not placed.padded:
             return np.prod(self.pool_size, dtype=dtype)
         return _total(placed.pad(np.ones((1, *lengths, 1), dtype)), placed)
 
@@ -208,6 +221,7 @@ class AveragePooling1D(_AveragePooling):
         strides: Steps between windows; None is `pool_size`.
         padding: "valid", "same", or cells: one number, or ((before, after),).
         data_format: "channels_last" or "channels_first"; None is the former.
+        count_padding: Padded cells count as zeros, as in PyTorch.
         name: Unique in the network.
 
     >>> AveragePooling1D(2).shape([(9, 3)])
@@ -225,6 +239,7 @@ class AveragePooling2D(_AveragePooling):
         strides: Steps between windows; None is `pool_size`.
         padding: "valid", "same", or cells: one number, or (before, after) for each length.
         data_format: "channels_last" or "channels_first"; None is the former.
+        count_padding: Padded cells count as zeros, as in PyTorch.
         name: Unique in the network.
 
     >>> AveragePooling2D((2, 3)).shape([(8, 9, 3)])

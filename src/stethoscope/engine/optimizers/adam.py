@@ -64,17 +64,17 @@ class Adam(Optimizer):
         count, one = self.step + 1, dtype.type(1)
         rest_1 = float(one - dtype.type(power(self.beta_1, count, dtype)))
         rest_2 = float(one - dtype.type(power(self.beta_2, count, dtype)))
-        return (rate * math.sqrt(rest_2) / rest_1,)
+        return rate * math.sqrt(rest_2) / rest_1, self.epsilon
 
     def move(self, gradient: Array, state: State, factors: tuple[float, ...]) -> Array:
-        (alpha,) = factors
+        alpha, epsilon = factors
         momentum, velocity = state["momentum"], state["velocity"]
         scratch = means(gradient, momentum, velocity, self.beta_1, self.beta_2)
         if self.amsgrad:
             largest = state["velocity_hat"]
             velocity = np.maximum(largest, velocity, out=largest)
         np.sqrt(velocity, out=scratch)
-        scratch += self.epsilon
+        scratch += epsilon
         np.divide(momentum, scratch, out=scratch)
         scratch *= -alpha
         return scratch

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from collections.abc import Sequence as Listed
 from typing import Any
 
-from stethoscope.engine.model import Model, Sequential
+from stethoscope.engine.model import Model
 from stethoscope.engine.translate import from_torch
 from stethoscope.engine.translate.from_keras import KerasReader
+from stethoscope.engine.translate.from_torch import TorchReader
 from stethoscope.engine.translate.settings import TranslationError
 from stethoscope.types import SourceRef
 
-__all__ = ["KerasReader", "TranslationError", "translate"]
+__all__ = ["KerasReader", "TorchReader", "TranslationError", "translate"]
 
 
 def translate(
@@ -23,7 +24,7 @@ def translate(
     input_shape: Listed[int] | None = None,
     sources: Mapping[int, SourceRef] | None = None,
     dtype: str = "float32",
-) -> Model | Sequential:
+) -> Model:
     """An engine model with the layers, weights, loss and optimizer of `model`.
 
     Args:
@@ -31,8 +32,9 @@ def translate(
             torch.nn.Sequential.
         loss: Module of a torch model's loss; None: it is not trained.
         optimizer: Of a torch model.
-        input_shape: Of one sample of a torch model; not needed if it starts with a Linear.
-        sources: id of a Keras layer to the call that constructed it: errors and reports name it.
+        input_shape: Of one sample of a torch model, channels first; not needed if it starts with
+            a Linear.
+        sources: id of a layer to the call that constructed it: errors and reports name it.
         dtype: "float32", or "float64" for a shadow that shows what precision has to do with it.
 
     Raises:
@@ -41,5 +43,5 @@ def translate(
     """
     if hasattr(model, "named_parameters") and not hasattr(model, "get_config"):
         shape = from_torch.input_shape(input_shape, model)
-        return from_torch.TorchReader(model, loss, optimizer, shape, dtype).read()
+        return TorchReader(model, loss, optimizer, shape, sources or {}, dtype).read()
     return KerasReader(model, sources or {}, dtype).read()

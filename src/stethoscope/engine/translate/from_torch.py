@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from stethoscope import engine
-from stethoscope.engine import losses, optimizers
-from stethoscope.engine.layers._base import Array, Layer, Shape
-from stethoscope.engine.optimizers.adam import Adam, AdamW
+from stethoscope.engine.layers._base import Layer, Shape, Symbol
+from stethoscope.engine.network import Input
+from stethoscope.engine.translate import torch_layers, torch_losses, torch_optimizers
 from stethoscope.engine.translate.settings import TranslationError, where
+from stethoscope.engine.translate.torch_weights import Held, weights_of
+from stethoscope.types import SourceRef
+from stethoscope.vocabulary import LayerKind
 
-ACTIVATIONS = {
-    "ReLU": "relu",
-    "ReLU6": "relu6",
-    "Sigmoid": "sigmoid",
-    "Tanh": "tanh",
-    "SELU": "selu",
-    "SiLU": "silu",
-    "Softplus": "softplus",
-    "Softsign": "softsign",
-    "Identity": "linear",
-}
-"""Modules whose settings leave nothing open; others have a case of their own in `_layer`."""
+FOLLOWERS = (LayerKind.ACTIVATION, LayerKind.DROPOUT, LayerKind.RESHAPE)
+"""Kinds whose units are where those of their input are."""
 
 
 class TorchReader:
@@ -33,260 +26,196 @@ class TorchReader:
     Args:
         model: A torch.nn.Sequential; it may hold others.
         loss: A loss module.
-        optimizer: Of all the module's parameters, in one group.
-        input_shape: Of one sample.
+        optimizer: Of the module's parameters, with the same settings for all.
+        input_shape: Of one sample, in torch's order: channels first.
+        sources: id of a module to the call that constructed it, where that is known.
         dtype: Of the engine model.
     """
 
     def __init__(
-        self, model: Any, loss: Any, optimizer: Any, input_shape: Shape, dtype: str
+        self,
+        model: Any,
+        loss: Any,
+        optimizer: Any,
+        input_shape: Shape,
+        sources: Mapping[int, SourceRef],
+        dtype: str,
     ) -> None:
-        self._model, self._loss, self._optimizer = model, loss, optimizer
+        self.model = model
+        self._loss, self._optimizer = loss, optimizer
         self._input_shape, self._dtype = tuple(input_shape), dtype
+        self._sources = sources
+        self._modules: dict[Layer, Any] = {}
 
-    def read(self) -> engine.Sequential:
+    def read(self) -> engine.Model:
         """The engine model with the weights, the loss and the optimizer's state of the original.
 
         Raises:
             TranslationError: see `translate`.
         """
-        pairs = [(_layer(name, module), module) for name, module in _modules(self._model)]
-        layers = [layer for layer, _ in pairs]
-        found = engine.Sequential(layers, dtype=self._dtype)
-        found.build(self._input_shape)
-        for node, (_, module) in zip(found.network.nodes, pairs, strict=True):
-            flat = len(node.shape) == 1
-            if type(module).__name__.endswith("Softmax") and module.dim == 1 and not flat:
-                raise TranslationError(
-                    f"layer {node.path!r} cannot be translated: its dim 1 is not the last axis."
-                )
-        if type(self._loss).__name__ == "CrossEntropyLoss" and not flat:
-            raise TranslationError(
-                "loss CrossEntropyLoss cannot be translated: its classes are axis 1 of a "
-                f"prediction of shape {found.network.nodes[-1].shape}."
-            )
-        owners: dict[int, str] = {}  # id of a parameter -> name of the engine's weight
-        for layer, module in pairs:
-            for name, (parameter, turned) in _parameters(module).items():
-                full = f"{layer.name}/{name}"
-                if id(parameter) in owners:
-                    raise TranslationError(
-                        f"layer {layer.name!r} cannot be translated: it shares its parameters."
-                    )
-                owners[id(parameter)] = full
-                found.network.weights[full] = _numpy(parameter, turned).astype(self._dtype)
-            needed = [bool(p.requires_grad) for p in module.parameters(recurse=False)]
-            if len(set(needed)) > 1:
-                raise TranslationError(
-                    f"layer {layer.name!r} cannot be translated: a part of it is frozen."
-                )
-            layer.trainable = all(needed)
+        trained = self._trained()
+        symbol = first = Input(self._input_shape)
+        names: dict[int, Layer] = {}
+        for name, module in _modules(self.model):
+            place = f"layer {where(type(module).__name__, name, self._sources.get(id(module)))}"
+            layer = names.get(id(module))
+            if layer is None or not weights_of(module):
+                layer = self._layer(name, module, symbol, place, trained)
+            names[id(module)] = layer
+            try:
+                symbol = layer(symbol)
+            except (ValueError, IndexError) as error:
+                raise TranslationError(f"{place} cannot be translated: {error}") from error
+        if symbol is first:
+            raise TranslationError("the model cannot be translated: it has no layers.")
+        found = engine.Model(first, symbol, dtype=self._dtype)
+        self._copy_weights(found)
         if self._loss is not None and self._optimizer is not None:
-            found.compile(self._read_optimizer(owners), _read_loss(self._loss))
-            self._restore(found, owners)
+            loss = torch_losses.read(self._loss)
+            optimizer = torch_optimizers.read(self._optimizer, trained)
+            found.compile(optimizer, loss)
+            torch_optimizers.restore(optimizer, self._optimizer, self._owners(found))
         return found
 
-    def _read_optimizer(self, owners: dict[int, str]) -> optimizers.Optimizer:
-        original, kind = self._optimizer, type(self._optimizer).__name__
-        _of_torch(original, f"optimizer {kind}")
-        if len(original.param_groups) != 1:
+    def give_back(self, found: engine.Model) -> None:
+        """Writes the weights and the optimizer's state of an engine model into the original."""
+        for layer, module in self._modules.items():
+            held = weights_of(module)
+            for name, value in found.network.weights_of(layer).items():
+                held[name].tensor.detach().copy_(held[name].back(value))
+        if isinstance(found.optimizer, torch_optimizers.TorchOptimizer):
+            torch_optimizers.give_back(found.optimizer, self._optimizer, self._owners(found))
+
+    def _trained(self) -> set[int]:
+        """The ids of the parameters that training moves."""
+        own = {id(p): p for p in self.model.parameters()}
+        trained = {number for number, p in own.items() if p.requires_grad}
+        if self._optimizer is None:
+            return trained
+        moved = torch_optimizers.parameters_of(self._optimizer)
+        if moved - own.keys():
             raise TranslationError(
-                f"optimizer {kind} cannot be translated: the engine has one group of weights; "
-                f"got {len(original.param_groups)}."
+                f"optimizer {type(self._optimizer).__name__} cannot be translated: it has other "
+                "parameters than the model."
             )
-        (group,) = original.param_groups
-        if {id(p) for p in group["params"]} != owners.keys():
+        return trained & moved
+
+    def _layer(
+        self, name: str, module: Any, symbol: Symbol, place: str, trained: set[int]
+    ) -> Layer:
+        problem = _problem(module)
+        if problem:
+            raise TranslationError(f"{place} cannot be translated: {problem}.")
+        frozen = self.model.training and not module.training
+        try:
+            layer = torch_layers.layer_of(module, symbol.shape, frozen)
+        except (ValueError, TypeError, IndexError, ZeroDivisionError) as error:
+            raise TranslationError(f"{place} cannot be translated: {error}") from error
+        layer.name, layer.source = name, self._sources.get(id(module))
+        if layer.kind in FOLLOWERS:
+            first = 1 if len(symbol.shape) == 3 else -1
+            layer.units_on(symbol.layer.unit_axis if symbol.layer else first)
+        held = weights_of(module)
+        parameters = list(module.parameters(recurse=False))
+        if {id(p) for p in parameters} - {id(one.tensor) for one in held.values()}:
+            names = ", ".join(n for n, _ in module.named_parameters(recurse=False))
             raise TranslationError(
-                f"optimizer {kind} cannot be translated: it has other parameters than the model."
+                f"{place} cannot be translated: the engine does not read all of its parameters "
+                f"{names}."
             )
-        decay = group.get("weight_decay", 0)
-        if group.get("maximize") or (decay and kind != "AdamW"):
-            name = "maximize" if group.get("maximize") else f"weight_decay={decay}"
-            raise TranslationError(
-                f"optimizer {kind} cannot be translated: the engine has no {name} that is part of "
-                "the gradient."
-            )
-        rate = float(group["lr"])
-        if kind == "SGD" and not group["dampening"]:
-            return optimizers.SGD(rate, group["momentum"], group["nesterov"])
-        if kind in ("Adam", "AdamW") and not group["amsgrad"]:
-            shares = {"beta_1": group["betas"][0], "beta_2": group["betas"][1]}
-            if kind == "Adam" or not decay:
-                return TorchAdam(rate, epsilon=group["eps"], **shares)
-            return TorchAdamW(rate, decay, epsilon=group["eps"], **shares)
-        raise TranslationError(
-            f"optimizer {kind} cannot be translated: the engine has SGD without dampening and "
-            "Adam and AdamW without amsgrad."
-        )
+        moved = {id(p) in trained for p in parameters}
+        if len(moved) > 1:
+            raise TranslationError(f"{place} cannot be translated: a part of it is frozen.")
+        layer.trainable = moved != {False}
+        if isinstance(layer, engine.BatchNormalization):
+            if frozen and not parameters:
+                layer.trainable = False
+            if frozen == layer.trainable:
+                raise TranslationError(
+                    f"{place} cannot be translated: its weights are "
+                    + ("trained" if frozen else "frozen")
+                    + " while it uses the statistics of "
+                    + ("all batches" if frozen else "each batch")
+                    + "; the engine does both or neither."
+                )
+        if held:
+            taken = {id(one.tensor) for known in self._held() for one in known.values()}
+            if any(id(one.tensor) in taken for one in held.values()):
+                raise TranslationError(f"{place} cannot be translated: it shares its parameters.")
+            self._modules[layer] = module
+        return layer
 
-    def _restore(self, found: engine.Sequential, owners: dict[int, str]) -> None:
-        """Goes on where the torch optimizer stands."""
-        optimizer, step = found.optimizer, 0
-        state: dict[str, dict[str, Array]] = {}
-        turned = {
-            id(parameter): turn
-            for _, module in _modules(self._model)
-            for parameter, turn in _parameters(module).values()
-        }
-        for parameter, kept in self._optimizer.state.items():
-            if not kept:
-                continue
-            slots = {}
-            if "exp_avg" in kept:
-                step = int(kept["step"])
-                slots = {"momentum": kept["exp_avg"], "velocity": kept["exp_avg_sq"]}
-            elif kept.get("momentum_buffer") is not None:
-                rate = float(self._optimizer.param_groups[0]["lr"])
-                slots = {"momentum": kept["momentum_buffer"] * -rate}
-            if slots:
-                arrays = {k: _numpy(v, turned[id(parameter)]) for k, v in slots.items()}
-                state[owners[id(parameter)]] = {k: v.astype(self._dtype) for k, v in arrays.items()}
-        if optimizer is not None and state:
-            optimizer.restore(step, state)
+    def _held(self) -> Iterator[dict[str, Held]]:
+        for module in self._modules.values():
+            yield weights_of(module)
 
+    def _copy_weights(self, found: engine.Model) -> None:
+        for layer, module in self._modules.items():
+            held = weights_of(module)
+            for name, weight in found.network.weights_of(layer).items():
+                try:
+                    value = held[name].read(weight.shape)
+                except ValueError as error:
+                    place = where(type(module).__name__, layer.name, layer.source)
+                    raise TranslationError(
+                        f"layer {place} cannot be translated: {error}"
+                    ) from error
+                found.network.weights[f"{layer.name}/{name}"] = value.astype(self._dtype)
 
-class TorchAdam(Adam):
-    """`Adam` as torch has it: epsilon is added after the mean square's bias is corrected."""
-
-    def factors(self, rate: float, dtype: np.dtype[Any]) -> tuple[float, ...]:
-        rest_2 = 1 - self.beta_2 ** (self.step + 1)
-        alpha = rate * rest_2**0.5 / (1 - self.beta_1 ** (self.step + 1))
-        return alpha, self.epsilon * rest_2**0.5
-
-    def move(
-        self, gradient: Array, state: optimizers._base.State, factors: tuple[float, ...]
-    ) -> Array:
-        alpha, epsilon = factors
-        momentum, velocity = state["momentum"], state["velocity"]
-        momentum += (gradient - momentum) * (1 - self.beta_1)
-        velocity *= self.beta_2
-        velocity += gradient * gradient * (1 - self.beta_2)
-        scratch: Array = np.sqrt(velocity)
-        scratch += epsilon
-        np.divide(momentum, scratch, out=scratch)
-        scratch *= -alpha
-        return scratch
+    def _owners(self, found: engine.Model) -> dict[str, tuple[Held, Shape, np.dtype[Any]]]:
+        """Name of each trained weight: where it is in torch, and its shape and dtype here."""
+        trained, owners = set(found.network.trained), {}
+        for layer, module in self._modules.items():
+            for name, held in weights_of(module).items():
+                full = f"{layer.name}/{name}"
+                if full in trained:
+                    weight = found.network.weights[full]
+                    owners[full] = held, weight.shape, weight.dtype
+        return owners
 
 
-class TorchAdamW(TorchAdam, AdamW):
-    """`AdamW` with the epsilon of `TorchAdam`."""
-
-
-class _SameShape(losses.Loss):
-    """Torch repeats targets of another shape, Keras takes an axis of size 1 away: neither here."""
-
-    def fit(self, target: Array, prediction: Array) -> tuple[Array, Array]:
-        if np.shape(target) != prediction.shape:
-            raise ValueError(
-                f"a loss of torch is translated for targets of the prediction's shape "
-                f"{prediction.shape}; got {np.shape(target)}: reshape the targets."
-            )
-        return super().fit(target, prediction)
-
-
-class _SquaredError(_SameShape, losses.MeanSquaredError):
-    """MSELoss."""
-
-
-class _AbsoluteError(_SameShape, losses.MeanAbsoluteError):
-    """L1Loss."""
-
-
-class _Huber(_SameShape, losses.Huber):
-    """HuberLoss, SmoothL1Loss."""
+def _problem(module: Any) -> str:
+    """Why a module cannot be read at all, whatever its class does; "" if it can."""
+    if not type(module).__module__.startswith("torch.nn.modules."):
+        return "it is a class of your own"
+    if "forward" in vars(module):
+        return "its forward has been replaced"
+    for name, tensor in module.named_parameters(recurse=False):
+        if "Uninitialized" in type(tensor).__name__:
+            return f"its {name} has no shape before the first batch"
+        if str(tensor.dtype) not in ("torch.float32", "torch.float64"):
+            return f"it computes in {str(tensor.dtype).removeprefix('torch.')}"
+        if tensor.device.type == "meta":
+            return f"its {name} has no values"
+    if getattr(module, "_forward_hooks", None) or getattr(module, "_forward_pre_hooks", None):
+        return "it has forward hooks, which may change what it computes"
+    return ""
 
 
 def _modules(model: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """The modules of nested Sequentials in their order, under torch's names."""
-    if type(model).__name__ != "Sequential" or not hasattr(model, "named_children"):
+    if not _chain(model):
         raise TranslationError(
             f"model {type(model).__name__} cannot be translated: its data flow is not written "
             "down. Use a torch.nn.Sequential."
         )
     for name, module in model._modules.items():
-        if type(module).__name__ == "Sequential":
+        if _chain(module):
             yield from _modules(module, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", module
 
 
-def _layer(name: str, module: Any) -> Layer:
-    kind = type(module).__name__
-    place = f"layer {where(kind, name)}"
-    _of_torch(module, place)
-    layer: Layer | None = None
-    if kind == "Linear":
-        layer = engine.Dense(module.out_features, use_bias=module.bias is not None)
-    elif kind in ACTIVATIONS and (kind != "Softplus" or module.beta == 1):
-        layer = engine.Activation(ACTIVATIONS[kind])
-    elif kind == "LeakyReLU":
-        layer = engine.LeakyReLU(module.negative_slope)
-    elif kind == "ELU":
-        layer = engine.ELU(module.alpha)
-    elif kind == "GELU" and module.approximate == "tanh":
-        layer = engine.Activation("gelu")
-    elif kind in ("Softmax", "LogSoftmax") and module.dim in (-1, 1):
-        layer = engine.Activation("softmax" if kind == "Softmax" else "log_softmax")
-    elif kind == "Dropout":
-        layer = engine.Dropout(module.p)
-    elif kind == "Flatten" and (module.start_dim, module.end_dim) == (1, -1):
-        layer = engine.Flatten()
-    elif kind == "LayerNorm" and len(module.normalized_shape) == 1 and module.weight is not None:
-        center = module.bias is not None
-        layer = engine.LayerNormalization(epsilon=module.eps, center=center)
-    elif kind == "Embedding" and module.padding_idx is None and module.max_norm is None:
-        layer = engine.Embedding(module.num_embeddings, module.embedding_dim)
-    if layer is None:
-        raise TranslationError(
-            f"{place} cannot be translated: the engine does not read {module} of torch."
-        )
-    layer.name = name
-    return layer
-
-
-def _parameters(module: Any) -> dict[str, tuple[Any, bool]]:
-    """The engine's name of each parameter -> it, and whether its axes are turned round."""
-    kind = type(module).__name__
-    names = {
-        "Linear": {"kernel": ("weight", True), "bias": ("bias", False)},
-        "LayerNorm": {"gamma": ("weight", False), "beta": ("bias", False)},
-        "Embedding": {"embeddings": ("weight", False)},
-    }.get(kind, {})
-    found = {name: (getattr(module, own), turned) for name, (own, turned) in names.items()}
-    return {name: pair for name, pair in found.items() if pair[0] is not None}
-
-
-def _read_loss(loss: Any) -> losses.Loss:
-    kind = type(loss).__name__
-    _of_torch(loss, f"loss {kind}")
-    plain = loss.reduction == "mean" and getattr(loss, "weight", None) is None
-    if kind == "MSELoss" and plain:
-        return _SquaredError()
-    if kind == "L1Loss" and plain:
-        return _AbsoluteError()
-    if (kind == "HuberLoss" or (kind == "SmoothL1Loss" and loss.beta == 1)) and plain:
-        return _Huber(getattr(loss, "delta", 1.0))
-    if kind == "CrossEntropyLoss" and plain and not loss.label_smoothing:
-        return losses.SparseCategoricalCrossentropy(
-            from_logits=True, ignore_class=loss.ignore_index
-        )
-    if kind == "BCEWithLogitsLoss" and plain and loss.pos_weight is None:
-        return losses.BinaryCrossentropy(from_logits=True)
-    raise TranslationError(
-        f"loss {kind} cannot be translated: the engine reads MSELoss, L1Loss, HuberLoss, "
-        "SmoothL1Loss with beta 1, CrossEntropyLoss on class ids and BCEWithLogitsLoss, each with "
-        f"reduction 'mean' and without weights; got {loss} with reduction {loss.reduction!r}."
-    )
-
-
-def _of_torch(thing: Any, place: str) -> None:
-    if not type(thing).__module__.startswith("torch."):
-        raise TranslationError(f"{place} cannot be translated: it is a class of your own.")
-
-
-def _numpy(tensor: Any, turned: bool) -> Array:
-    value = np.asarray(tensor.detach().cpu())
-    return np.ascontiguousarray(value.T) if turned else value
+def _chain(module: Any) -> bool:
+    """Whether it calls its children one after the other, and nothing else."""
+    kinds = [
+        kind
+        for kind in type(module).__mro__
+        if (kind.__module__, kind.__name__) == ("torch.nn.modules.container", "Sequential")
+    ]
+    hooked = module.__dict__.get("_forward_hooks") or module.__dict__.get("_forward_pre_hooks")
+    own = "forward" in vars(module) or not kinds
+    return not own and not hooked and type(module).forward is vars(kinds[0])["forward"]
 
 
 def input_shape(shape: Sequence[int] | None, model: Any) -> Shape:
@@ -298,9 +227,9 @@ def input_shape(shape: Sequence[int] | None, model: Any) -> Shape:
     if shape is not None:
         return tuple(shape)
     for _, module in _modules(model):
-        if type(module).__name__ == "Linear":
+        if type(module).__name__ == "Linear" and hasattr(module, "in_features"):
             return (int(module.in_features),)
-        if type(module).__name__ != "Identity":
+        if type(module).__name__ not in ("Identity", "Dropout"):
             break
     raise TranslationError(
         "the shape of the input is not written in the model: give input_shape, of one sample."

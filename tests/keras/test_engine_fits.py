@@ -127,8 +127,10 @@ def test_every_stage_is_in_view_and_judged(engine):
     model.fit(X, Y, **FIT | {"epochs": 15})
     trace = engine._monitors[-1].recorder
     assert trace.program.layers[0].source.file.endswith("test_engine_fits.py")
-    (optimizer,) = trace.program.optimizers
-    assert optimizer.source.file.endswith("test_engine_fits.py")
+    (optimizer,), (loss,) = trace.program.optimizers, trace.program.losses
+    for source in (optimizer.source, loss.source):
+        assert source.file.endswith("test_engine_fits.py")
+        assert source.text.startswith("model.compile(settings.pop(")
     engine.close()
     assert engine.reports[-1].verdict is Verdict.HEALTHY
     stored = read(engine.reports[-1].meta["trace"])

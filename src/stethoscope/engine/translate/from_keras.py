@@ -220,6 +220,7 @@ class KerasReader:
             found: losses.Loss = construct(kind, settings, f"loss {name}")
         else:
             found = _named("loss", losses.get, str(getattr(loss, "__name__", name)), loss)
+        found.source = self._sources.get(id(loss))  # else it was written in `compile`
         return found
 
     def _metric(self, metric: Any) -> Any:
@@ -234,6 +235,7 @@ class KerasReader:
         optimizer: optimizers.Optimizer = construct(
             kind, original.get_config(), f"optimizer {where(name, str(original.name))}"
         )
+        optimizer.source = self._sources.get(id(original))
         return optimizer
 
     def _exclude(self, found: engine.Model) -> None:

@@ -6,7 +6,7 @@ PY := $(VENV)/bin/python
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt
 SPEC := pyproject.toml constraints.txt
 
-.PHONY: venv demo test check format acceptance bench-engine bench-overhead clean
+.PHONY: venv demo test check format docs acceptance bench-engine bench-overhead clean
 
 venv: $(VENV)/.all
 
@@ -24,6 +24,9 @@ check: $(VENV)/.all
 format: $(VENV)/.check
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
+
+docs: $(VENV)/.core
+	$(PY) -m stethoscope.pages docs
 
 acceptance: $(VENV)/.all
 	OMP_NUM_THREADS=1 $(PY) tests/acceptance/run.py

@@ -44,7 +44,7 @@ def test_every_fault_explains_itself(name, capsys):
     assert cli.main(["explain", name]) == 0
     text = capsys.readouterr().out
     assert text.startswith(f"{name}   fault, {FAULTS[name].group}\n\n")
-    assert "Shown by: " in text
+    assert "Rules that show it" in text
 
 
 def test_what_a_fault_says_of_rules_names_rules():

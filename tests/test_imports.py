@@ -55,8 +55,9 @@ MAY_IMPORT = {
     "engine": ADAPTER,
     "report": TYPES | {"codec", "rules", "faults", "__init__"},
     "demo": {"config", "engine"},
+    "pages": {*TYPES, "example", "rules", "faults", "report", "engine"},
     "launch": {"monitor"},
-    "cli": {*ADAPTER, "trace", "launch", "demo", "__init__"},
+    "cli": {*ADAPTER, "trace", "launch", "demo", "pages", "__init__"},
     "__main__": {"cli"},
 }
 

@@ -268,15 +268,17 @@ def _rules(options: argparse.Namespace, _: list[str]) -> int:
 
 
 def _explain(options: argparse.Namespace, _: list[str]) -> int:
-    text = catalog.explain(options.name)
-    if text is None:
+    from stethoscope import pages
+
+    page = pages.find(options.name)
+    if page is None:
         close = catalog.similar(options.name)
         hint = f" Did you mean {' or '.join(close)}?" if close else ""
         raise UsageError(
             f"{options.name!r} is no rule's code or name and no fault's name.{hint} "
             "`stethoscope rules` lists the rules."
         )
-    print(text, end="")
+    print(page.plain(), end="")
     return 0
 
 

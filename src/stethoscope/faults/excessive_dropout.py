@@ -22,8 +22,8 @@ class ExcessiveDropout(Fault):
     group = "structure"
     shown_by = frozenset({"high-dropout-rate"})
     effects = NO_LEARNING
-    healthy = Example(dropout=0.2, optimizer="adam", learning_rate=0.003)
-    faulty = healthy.but(dropout=0.95, steps=640)
+    healthy = Example(dropout=0.2, optimizer="adam", learning_rate=0.003, steps=640)
+    faulty = healthy.but(dropout=0.95)
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         for symptom in findings.of("high-dropout-rate"):

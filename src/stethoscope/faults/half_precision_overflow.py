@@ -13,14 +13,21 @@ _HALF = ("float16", "half")
 
 
 class HalfPrecisionOverflow(Fault):
-    """A number is beyond what float16 holds: above 65,504, or divided by one that became 0."""
+    """A number is beyond what float16 holds: above 65,504, or divided by one that became 0.
+
+    Why it is bad: squared errors, sums over a batch and exponentials pass 65,504 early; squares of
+    small gradients, by whose root Adam divides, fall below 6e-8 and are 0.
+
+    How to fix: bfloat16, which has float32's range; or float32 weights with half-precision
+    arithmetic in the layers alone (mixed precision) and a loss scaler.
+    """
 
     name = "half-precision-overflow"
     group = "numerics"
     shown_by = frozenset({"nonfinite-activation", "nonfinite-loss", "nonfinite-gradient"})
     effects = BLOW_UP | NO_LEARNING
-    healthy = REGRESSOR.but(dtype="float16")
-    faulty = healthy.but(optimizer="adam", learning_rate=0.01)  # the square of a gradient is 0
+    healthy = REGRESSOR.but(optimizer="adam", learning_rate=0.01)
+    faulty = healthy.but(dtype="float16")  # Adam divides by roots of squares that became 0
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         symptom = earliest(findings)

@@ -24,7 +24,14 @@ from stethoscope.vocabulary import LayerKind
 
 
 class InvalidOperation(Fault):
-    """A logarithm or division of 0, a root at 0, an overflowing exponential."""
+    """A logarithm or division of 0, a root at 0, an overflowing exponential.
+
+    Why it is bad: the value or its derivative is not finite, and one update carries that into every
+    weight. A root at 0 is 0, but its derivative is infinite: the loss looks fine for one more step.
+
+    How to fix: keep the argument inside the domain (clamp it, or add 1e-7), or use the framework's
+    own loss, which computes from logits and needs no logarithm of a probability.
+    """
 
     name = "invalid-operation"
     group = "numerics"

@@ -18,8 +18,8 @@ from stethoscope.faults._base import (
 class LearningRateZero(Fault):
     """The learning rate is 0.
 
-    A schedule by epochs may give 0 for the whole first one: what is told of the rate is withdrawn
-    when the rate leaves 0, and is no ERROR for its own sake where it may yet do so.
+    False alarms: a schedule by epochs may give 0 for the whole first one: what is told of the rate
+    is withdrawn when the rate leaves 0, and is no ERROR for its own sake where it may yet do so.
     """
 
     name = "learning-rate-zero"

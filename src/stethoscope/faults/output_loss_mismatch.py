@@ -41,7 +41,7 @@ class OutputLossMismatch(Fault):
                         loss_path(findings.program, head.index, "from_logits"),
                         True,
                         head.loss.source,
-                        f"or tell {head.loss.type} that it gets logits",
+                        f"tell {head.loss.type} that it gets logits",
                     )
                 )
             sure = CERTAIN if symptom.name == "output-loss-mismatch" else POSSIBLE

@@ -23,7 +23,7 @@ class OutputWidthMismatch(Fault):
     shown_by = frozenset({"output-width"})
     effects = EFFECTS
     healthy = CLASSIFIER
-    faulty = CLASSIFIER.but(outputs=1, loss="binary_crossentropy", learning_rate=0.3)
+    faulty = CLASSIFIER.but(outputs=1, loss="binary_crossentropy")
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         for symptom in findings.of("output-width"):

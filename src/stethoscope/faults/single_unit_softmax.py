@@ -23,8 +23,8 @@ class SingleUnitSoftmax(Fault):
     group = "structure"
     shown_by = frozenset({"single-unit-softmax"})
     effects = EFFECTS | frozenset({"output-range", "output-range-touched", "saturated-activation"})
-    healthy = BINARY
-    faulty = BINARY.but(output_activation="softmax", from_logits=False)
+    healthy = BINARY.but(output_activation="sigmoid", from_logits=False)
+    faulty = healthy.but(output_activation="softmax")
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         for symptom in findings.of("single-unit-softmax"):

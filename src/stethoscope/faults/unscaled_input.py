@@ -26,8 +26,8 @@ class UnscaledInput(Fault):
     group = "data"
     shown_by = frozenset({"unscaled-input"})
     effects = BLOW_UP | NO_LEARNING | NO_GRADIENT | _UNITS | frozenset({"update-ratio-too-large"})
-    healthy = CLASSIFIER
-    faulty = CLASSIFIER.but(input_scale=300.0, steps=400)
+    healthy = CLASSIFIER.but(steps=400)
+    faulty = healthy.but(input_scale=300.0)
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         for symptom in findings.of("unscaled-input"):

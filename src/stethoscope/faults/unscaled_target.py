@@ -23,8 +23,8 @@ class UnscaledTarget(Fault):
     group = "data"
     shown_by = frozenset({"unscaled-target"})
     effects = BLOW_UP | NO_LEARNING | frozenset({"dead-units", "update-ratio-too-large"})
-    healthy = REGRESSOR.but(optimizer="adam", learning_rate=0.01)
-    faulty = healthy.but(target_offset=1000.0, steps=320)
+    healthy = REGRESSOR.but(optimizer="adam", learning_rate=0.01, steps=320)
+    faulty = healthy.but(target_offset=1000.0)
 
     def consider(self, findings: Findings) -> Iterable[Suspect]:
         for symptom in findings.of("unscaled-target"):

@@ -17,7 +17,10 @@ _PLAIN = ("sgd", "adagrad", "adadelta", "rprop", "asgd")
 class UnsuitableOptimizer(Fault):
     """Nothing else explains it: the steps are of a usual size and the loss does not fall.
 
-    A plain optimizer on a badly conditioned problem stalls where an adaptive one does not.
+    Why it is bad: a plain optimizer takes steps in proportion to the gradient, so it stalls where
+    the gradient is small in some directions and large in others; an adaptive one does not.
+
+    How to fix: Adam or RMSprop with a rate near 0.001.
     """
 
     name = "unsuitable-optimizer"

@@ -1,4 +1,4 @@
-"""The texts of rules and faults: what `rules` and `explain` print. Read from docstrings."""
+"""The texts of rules and faults: what is read from their docstrings."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ import textwrap
 from typing import Any
 
 from stethoscope.rules import all_rules
+
+SECTIONS = ("What it detects", "Why it is bad", "How to fix", "False alarms", "References")
+"""Of a docstring, each a paragraph that starts with these words and a colon."""
 
 
 def rules_text() -> str:
@@ -28,23 +31,6 @@ def rules_json() -> str:
     return json.dumps([_row(rule) for rule in all_rules()], indent=2) + "\n"
 
 
-def explain(name: str) -> str | None:
-    """What is known of a rule (by code or name) or a fault (by name); None for neither.
-
-    A name that is both a rule and a fault gives both texts.
-    """
-    parts, name = [], name.lower()
-    for fault in _faults():
-        if fault.name == name:
-            parts.append(
-                f"{fault.name}   fault, {fault.group}\n\n{_text(fault)}\n\n{_shown(fault)}\n"
-            )
-    for rule in all_rules():
-        if name in (rule.code.lower(), rule.name):
-            parts.append(f"{rule.code} {rule.name}   rule, {rule.kind.value}\n\n{_text(rule)}\n")
-    return "\n".join(parts) or None
-
-
 def similar(name: str) -> list[str]:
     """Known names that look like `name`, best first."""
     known = [rule.name for rule in all_rules()] + [rule.code for rule in all_rules()]
@@ -57,13 +43,28 @@ def _faults() -> tuple[Any, ...]:
 
 
 def _row(rule: Any) -> dict[str, str]:
-    summary = _text(rule).partition("\n\n")[0].replace("\n", " ")
     return {
         "code": rule.code,
         "name": rule.name,
         "class": rule.kind.value,
-        "summary": summary,
+        "summary": sections(rule)[0],
     }
+
+
+def sections(thing: Any) -> tuple[str, list[tuple[str, str]]]:
+    """The summary of a rule or a fault, and the sections of its docstring: heading and text.
+
+    Raises:
+        ValueError: A paragraph is none of the sections.
+    """
+    summary, *rest = [" ".join(part.split()) for part in _text(thing).split("\n\n")]
+    found = []
+    for part in rest:
+        heading, _, words = part.partition(": ")
+        if heading not in SECTIONS:
+            raise ValueError(f"{thing.name}: {part!r} starts with none of {', '.join(SECTIONS)}.")
+        found.append((heading, words[0].upper() + words[1:]))
+    return summary, found
 
 
 def _text(thing: Any) -> str:
@@ -72,26 +73,30 @@ def _text(thing: Any) -> str:
     return inspect.cleandoc(own or sys.modules[type(thing).__module__].__doc__ or "")
 
 
-def _shown(fault: Any) -> str:
-    """Which rules make a fault a suspect, and what else follows from it."""
-    shown = f"Shown by: {', '.join(sorted(fault.shown_by))}."
-    effects = sorted(fault.effects - fault.shown_by)
-    lines = [shown, f"Also explains: {', '.join(effects)}."] if effects else [shown]
-    lines += _advice(fault)
-    return "\n".join(textwrap.fill(line, 100, break_on_hyphens=False) for line in lines)
+def advice(fault: Any) -> list[tuple[str, str]]:
+    """Why a fault is bad and how to fix it, in the words of the rule that shows it best.
 
-
-def _advice(fault: Any) -> list[str]:
-    """Why it is bad and how to fix it, in the words of the rule that shows this fault best.
-
-    That is one that shows few faults and names no mere event: a non-finite loss may come from any.
-    Nothing where a rule has the fault's own name: its text follows anyway.
+    That is the one of its name, or one that shows few faults and names no mere event: a non-finite
+    loss may come from any.
     """
     shows = {name: sum(name in f.shown_by for f in _faults()) for name in fault.shown_by}
     rules = [rule for rule in all_rules() if rule.name in shows]
-    if not rules or fault.name in shows:
+    if not rules or "How to fix" in dict(sections(fault)[1]):
         return []
-    best = min(rules, key=lambda rule: (rule.kind.value == "event", shows[rule.name], rule.code))
-    paragraphs = [" ".join(text.split()) for text in _text(best).split("\n\n")]
-    wanted = [p for p in paragraphs if p.startswith(("Why it is bad:", "How to fix:"))]
-    return [*wanted, f"See also: `stethoscope explain {best.name}`."]
+
+    def order(rule: Any) -> tuple[bool, bool, int, str]:
+        return rule.name != fault.name, rule.kind.value == "event", shows[rule.name], rule.code
+
+    best = min(rules, key=order)
+    return [part for part in sections(best)[1] if part[0] in ("Why it is bad", "How to fix")]
+
+
+def wrapped(words: str) -> str:
+    """Words in lines for a terminal; a list keeps its lines."""
+    lines = words.splitlines() if words.startswith("- ") else [words]
+    return "\n".join(
+        textwrap.fill(
+            line, 100, subsequent_indent="  " * line.startswith("- "), break_on_hyphens=False
+        )
+        for line in lines
+    )

@@ -61,6 +61,17 @@ def render(reports: Sequence[Report], *, color: bool, verbose: bool, width: int)
     return stream.getvalue()
 
 
+def finding(diagnosis: Diagnosis, width: int) -> str:
+    """One diagnosis as plain text, as a report shows it.
+
+    Args:
+        diagnosis: What is shown.
+        width: Columns to wrap prose at.
+    """
+    lines = [line.plain for line in _diagnosis(1, diagnosis, False, width)]
+    return "\n".join([lines[0][INDENT:], *lines[1:]])
+
+
 def _block(report: Report, index: int | None, verbose: bool, width: int) -> Iterator[Text]:
     yield _head(report, index)
     if report.reason and (report.verdict is not Verdict.FAULTY or verbose):

@@ -6,10 +6,8 @@ import math
 
 from stethoscope.program import Program
 
-LEAST_STEPS = 30  # DESIGN 6: below that a flat stretch is noise
-
-
-CHECK_EVERY = 10
+LEAST_STEPS = 30  # below that a flat stretch is noise
+CHECK_EVERY = 10  # steps between two looks at the whole course: a look costs a trend test
 
 
 def least_steps(program: Program) -> int:

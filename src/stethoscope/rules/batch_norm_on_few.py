@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stethoscope.example import Example
+from stethoscope.example import CLASSIFIER
 from stethoscope.program import Program
 from stethoscope.rules._base import ProgramRule, layer_place
 from stethoscope.types import Evidence, Symptom, SymptomClass
@@ -31,8 +31,8 @@ class TinyBatchNorm(ProgramRule):
     code = "S015"
     name = "batch-norm-on-few"
     kind = SymptomClass.SUSPICION
-    healthy = Example(batch_norm=True)
-    faulty = Example(batch_norm=True, batch=2, learning_rate=0.01)
+    healthy = CLASSIFIER.but(batch_norm=True, learning_rate=0.01)
+    faulty = healthy.but(batch=2)
 
     few = 4  # the variance of 3 values has a relative error of 1
 

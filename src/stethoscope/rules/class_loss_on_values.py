@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stethoscope.example import REGRESSOR, Example
+from stethoscope.example import REGRESSOR
 from stethoscope.program import Program
 from stethoscope.rules._base import ProgramRule, loss_place
 from stethoscope.rules._baseline import is_class_ids
@@ -34,8 +34,8 @@ class ClassLossOnValues(ProgramRule):
     name = "class-loss-on-values"
     kind = SymptomClass.CONTRADICTION
     healthy = REGRESSOR
-    faulty = Example(
-        data="real", outputs=1, loss="binary_crossentropy", target_scale=5.0, target_offset=3.0
+    faulty = REGRESSOR.but(
+        loss="binary_crossentropy", from_logits=True, target_scale=5.0, target_offset=3.0
     )
 
     far = 0.05  # bicubic interpolation of images in 0..1 overshoots by 0.01 on average

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stethoscope.example import REGRESSOR, Example
+from stethoscope.example import BINARY
 from stethoscope.program import Program
 from stethoscope.row import Block, Row
 from stethoscope.rules._base import BoolArray, StreakRule
@@ -37,14 +37,8 @@ class CollapsedOutput(StreakRule):
     needs = frozenset({Stage.OUTPUT})
     stage = Stage.OUTPUT
     streak = 10
-    healthy = REGRESSOR
-    faulty = Example(
-        data="binary",
-        outputs=1,
-        loss="binary_crossentropy",
-        from_logits=False,
-        output_activation="softmax",
-    )
+    healthy = BINARY.but(output_activation="sigmoid", from_logits=False)
+    faulty = healthy.but(output_activation="softmax")
 
     share = 1e-3  # a trained classifier varies by a tenth or more, a fresh one by a hundredth
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stethoscope.example import CLASSIFIER, Example
+from stethoscope.example import BINARY
 from stethoscope.program import Program
 from stethoscope.rules._base import ProgramRule
 from stethoscope.rules._output import heads
@@ -32,10 +32,8 @@ class CompetingLabels(ProgramRule):
     code = "S003"
     name = "competing-labels"
     kind = SymptomClass.SUSPICION
-    healthy = CLASSIFIER
-    faulty = Example(
-        data="labels", loss="binary_crossentropy", from_logits=False, output_activation="softmax"
-    )
+    healthy = BINARY.but(data="labels", outputs=3, output_activation="sigmoid", from_logits=False)
+    faulty = healthy.but(output_activation="softmax")
 
     def inspect(self, program: Program) -> Iterable[Symptom]:
         """One symptom a loss."""

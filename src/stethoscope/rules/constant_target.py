@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stethoscope.example import REGRESSOR, Example
+from stethoscope.example import REGRESSOR
 from stethoscope.program import Program
 from stethoscope.rules._base import ProgramRule, data_place
 from stethoscope.types import Evidence, Symptom, SymptomClass
@@ -28,9 +28,7 @@ class ConstantTarget(ProgramRule):
     name = "constant-target"
     kind = SymptomClass.SUSPICION
     healthy = REGRESSOR
-    faulty = Example(
-        data="real", outputs=1, loss="mse", from_logits=False, target_scale=0.0, target_offset=2.0
-    )
+    faulty = REGRESSOR.but(target_scale=0.0, target_offset=2.0)
 
     def inspect(self, program: Program) -> Iterable[Symptom]:
         """One symptom a target."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stethoscope.example import CLASSIFIER, Example
+from stethoscope.example import CLASSIFIER
 from stethoscope.row import Block, Row
 from stethoscope.rules._base import BoolArray, StreakRule
 from stethoscope.types import Evidence, Slot, Stage, Stat, SymptomClass
@@ -36,7 +36,7 @@ class DeadUnits(StreakRule):
     stage = Stage.OUTPUT
     streak = 5
     healthy = CLASSIFIER
-    faulty = Example(bias=-10.0)
+    faulty = CLASSIFIER.but(bias=-10.0)
 
     share = 0.9  # what is left of the layer is less than a tenth of it
 

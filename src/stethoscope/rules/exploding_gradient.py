@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stethoscope.example import CLASSIFIER, DIVERGING
+from stethoscope.example import DIVERGING, REGRESSOR
 from stethoscope.rules._growth import GrowthRule
 from stethoscope.types import Stage
 
@@ -30,5 +30,5 @@ class ExplodingGradient(GrowthRule):
     growth = 1e3  # gradients fall as a run learns; spikes stay within a factor of a hundred
     large = 100.0  # an update of that size with a usual rate is as large as the weights
     word = "gradient"
-    healthy = CLASSIFIER
+    healthy = REGRESSOR
     faulty = DIVERGING

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stethoscope.example import CLASSIFIER, Example
+from stethoscope.example import CLASSIFIER
 from stethoscope.program import Program
 from stethoscope.rules._base import ProgramRule, layer_place
 from stethoscope.types import Evidence, Symptom, SymptomClass
@@ -29,8 +29,8 @@ class ExcessiveDropout(ProgramRule):
     code = "S014"
     name = "high-dropout-rate"
     kind = SymptomClass.SUSPICION
-    healthy = CLASSIFIER
-    faulty = Example(dropout=0.95)
+    healthy = CLASSIFIER.but(dropout=0.2, optimizer="adam", learning_rate=0.003, steps=640)
+    faulty = healthy.but(dropout=0.95)
 
     high = 0.75  # Srivastava et al. 2014 use 0.2 to 0.5; UMLAUT's users confused keep and drop
 

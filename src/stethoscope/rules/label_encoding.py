@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stethoscope.example import CLASSIFIER, Example
+from stethoscope.example import BINARY
 from stethoscope.program import Program
 from stethoscope.rules._base import ProgramRule, data_place
 from stethoscope.rules._output import heads
@@ -33,8 +33,8 @@ class LabelEncoding(ProgramRule):
     code = "D005"
     name = "label-encoding"
     kind = SymptomClass.CONTRADICTION
-    healthy = CLASSIFIER
-    faulty = Example(data="binary", outputs=1, loss="binary_crossentropy", target_scale=255.0)
+    healthy = BINARY
+    faulty = BINARY.but(target_scale=255.0)
 
     def inspect(self, program: Program) -> Iterable[Symptom]:
         """One symptom a loss."""

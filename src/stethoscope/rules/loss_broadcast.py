@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stethoscope.example import REGRESSOR, Example
+from stethoscope.example import REGRESSOR
 from stethoscope.program import LossSpec, Program
 from stethoscope.rules._base import ProgramRule, loss_place
 from stethoscope.types import Evidence, Symptom, SymptomClass
@@ -35,14 +35,8 @@ class LossBroadcast(ProgramRule):
     code = "S012"
     name = "loss-broadcast"
     kind = SymptomClass.CONTRADICTION
-    healthy = REGRESSOR
-    faulty = Example(
-        data="real",
-        outputs=1,
-        loss="broadcast_squares",
-        learning_rate=0.05,
-        flat_prediction=True,
-    )
+    healthy = REGRESSOR.but(loss="broadcast_squares")
+    faulty = healthy.but(flat_prediction=True)
 
     def inspect(self, program: Program) -> Iterable[Symptom]:
         """One symptom a loss."""

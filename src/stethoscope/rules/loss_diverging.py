@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from stethoscope.example import CLASSIFIER, DIVERGING
+from stethoscope.example import DIVERGING, REGRESSOR
 from stethoscope.program import Program
 from stethoscope.row import Row, RowKind
 from stethoscope.rules._base import Rule, at_moment, loss_place
@@ -34,11 +34,11 @@ class LossDiverging(Rule):
     name = "loss-diverging"
     kind = SymptomClass.EVENT
     needs = frozenset({Stage.LOSS})
-    healthy = CLASSIFIER
+    healthy = REGRESSOR
     faulty = DIVERGING
 
     jump = 1e3  # no minibatch noise reaches a factor of a thousand
-    rise = 0.2
+    rise = 0.2  # of the first losses: noise can be nearly nothing, a creep is no divergence
 
     def start(self, program: Program) -> Any:
         return {"series": Series(), "told": False}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stethoscope.example import CLASSIFIER, Example
+from stethoscope.example import REGRESSOR
 from stethoscope.rules._nonfinite import NonfiniteRule
 from stethoscope.types import (
     Stage,
@@ -28,7 +28,5 @@ class NonfiniteActivation(NonfiniteRule):
     name = "nonfinite-activation"
     stages = (Stage.PRE_ACTIVATION, Stage.OUTPUT)
     needs = frozenset({Stage.OUTPUT})
-    healthy = CLASSIFIER
-    faulty = Example(
-        data="real", outputs=1, loss="mse", from_logits=False, learning_rate=50.0, hidden=(16, 16)
-    )
+    healthy = REGRESSOR.but(hidden=(64, 64))
+    faulty = healthy.but(learning_rate=50.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stethoscope.example import CLASSIFIER, Example
+from stethoscope.example import REGRESSOR
 from stethoscope.rules._nonfinite import NonfiniteRule
 from stethoscope.types import (
     Stage,
@@ -27,12 +27,5 @@ class NonfiniteMetric(NonfiniteRule):
     name = "nonfinite-metric"
     stages = (Stage.METRIC,)
     needs = frozenset({Stage.METRIC})
-    healthy = CLASSIFIER
-    faulty = Example(
-        data="real",
-        outputs=1,
-        loss="mse",
-        from_logits=False,
-        learning_rate=0.05,
-        nan_input_at=7,
-    )
+    healthy = REGRESSOR
+    faulty = REGRESSOR.but(nan_input_at=7)

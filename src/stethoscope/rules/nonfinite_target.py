@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stethoscope.example import REGRESSOR, Example
+from stethoscope.example import REGRESSOR
 from stethoscope.rules._nonfinite import NonfiniteRule
 from stethoscope.types import (
     Stage,
@@ -28,6 +28,4 @@ class NonfiniteTarget(NonfiniteRule):
     stages = (Stage.TARGET,)
     needs = frozenset({Stage.TARGET})
     healthy = REGRESSOR
-    faulty = Example(
-        data="real", outputs=1, loss="mse", from_logits=False, learning_rate=0.05, inf_target_at=7
-    )
+    faulty = REGRESSOR.but(inf_target_at=7)

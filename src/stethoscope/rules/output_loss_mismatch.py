@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stethoscope.example import CLASSIFIER, Example
+from stethoscope.example import ONE_HOT
 from stethoscope.program import Program
 from stethoscope.rules._base import ProgramRule
 from stethoscope.rules._output import Head, heads
@@ -35,10 +35,8 @@ class OutputLossMismatch(ProgramRule):
     code = "S002"
     name = "output-loss-mismatch"
     kind = SymptomClass.CONTRADICTION
-    healthy = CLASSIFIER
-    faulty = Example(
-        loss="categorical_crossentropy", one_hot=True, from_logits=False, output_activation="relu"
-    )
+    healthy = ONE_HOT
+    faulty = ONE_HOT.but(output_activation="linear")
 
     def inspect(self, program: Program) -> Iterable[Symptom]:
         """One symptom a loss."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stethoscope.example import REGRESSOR, Example
+from stethoscope.example import REGRESSOR
 from stethoscope.program import Program
 from stethoscope.rules._base import ProgramRule
 from stethoscope.rules._output import Head, heads
@@ -36,17 +36,8 @@ class OutputRange(ProgramRule):
     code = "S005"
     name = "output-range"
     kind = SymptomClass.CONTRADICTION
-    healthy = REGRESSOR
-    faulty = Example(
-        data="real",
-        outputs=1,
-        loss="mse",
-        from_logits=False,
-        learning_rate=0.05,
-        output_activation="sigmoid",
-        target_scale=20.0,
-        target_offset=50.0,
-    )
+    healthy = REGRESSOR.but(target_scale=2.0, target_offset=3.0)
+    faulty = healthy.but(output_activation="sigmoid")
 
     def inspect(self, program: Program) -> Iterable[Symptom]:
         """One symptom a loss."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stethoscope.example import REGRESSOR, Example
+from stethoscope.example import REGRESSOR
 from stethoscope.program import Program
 from stethoscope.rules._base import ProgramRule
 from stethoscope.rules._output import heads
@@ -31,16 +31,8 @@ class OutputRangeTouched(ProgramRule):
     code = "S006"
     name = "output-range-touched"
     kind = SymptomClass.SUSPICION
-    healthy = REGRESSOR
-    faulty = Example(
-        data="real",
-        outputs=1,
-        loss="mse",
-        from_logits=False,
-        learning_rate=0.05,
-        output_activation="relu",
-        target_offset=0.1,
-    )
+    healthy = REGRESSOR.but(target_offset=0.1)
+    faulty = healthy.but(output_activation="relu")
 
     def inspect(self, program: Program) -> Iterable[Symptom]:
         """One symptom a loss."""

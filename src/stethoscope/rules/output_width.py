@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stethoscope.example import CLASSIFIER, Example
+from stethoscope.example import CLASSIFIER
 from stethoscope.program import Program
 from stethoscope.rules._base import ProgramRule
 from stethoscope.rules._baseline import is_class_ids
@@ -33,7 +33,7 @@ class OutputWidth(ProgramRule):
     name = "output-width"
     kind = SymptomClass.CONTRADICTION
     healthy = CLASSIFIER
-    faulty = Example(data="classes", outputs=1, loss="binary_crossentropy", learning_rate=0.3)
+    faulty = CLASSIFIER.but(outputs=1, loss="binary_crossentropy")
 
     def inspect(self, program: Program) -> Iterable[Symptom]:
         """One symptom a loss."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stethoscope.example import Example
+from stethoscope.example import CLASSIFIER
 from stethoscope.row import Block, Row
 from stethoscope.rules._base import BoolArray, StreakRule
 from stethoscope.types import Evidence, Slot, Stage, Stat, SymptomClass
@@ -33,8 +33,8 @@ class SaturatedActivation(StreakRule):
     needs = frozenset({Stage.PRE_ACTIVATION})
     stage = Stage.PRE_ACTIVATION
     streak = 5
-    healthy = Example(activation="tanh")
-    faulty = Example(activation="tanh", input_scale=300.0)
+    healthy = CLASSIFIER.but(activation="tanh")
+    faulty = healthy.but(input_scale=300.0)
 
     share = 0.9  # the rest of the layer still learns at half of this
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stethoscope.example import CLASSIFIER, Example
+from stethoscope.example import CLASSIFIER
 from stethoscope.program import LayerSpec, Program
 from stethoscope.rules._base import ProgramRule, activation_place
 from stethoscope.rules._chain import LONGEST, saturating_chain
@@ -30,8 +30,8 @@ class SaturatingStack(ProgramRule):
     code = "S011"
     name = "saturating-stack"
     kind = SymptomClass.SUSPICION
-    healthy = CLASSIFIER
-    faulty = Example(hidden=(16,) * 6, activation="sigmoid")
+    healthy = CLASSIFIER.but(hidden=(16,) * 6, steps=320)
+    faulty = healthy.but(activation="sigmoid")
 
     def inspect(self, program: Program) -> Iterable[Symptom]:
         """One symptom, at the first layer of the longest chain."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stethoscope.example import BINARY, Example
+from stethoscope.example import BINARY
 from stethoscope.program import LayerSpec, Program
 from stethoscope.rules._base import ProgramRule, activation_place
 from stethoscope.types import Evidence, Symptom, SymptomClass
@@ -30,14 +30,8 @@ class SingleUnitSoftmax(ProgramRule):
     code = "S001"
     name = "single-unit-softmax"
     kind = SymptomClass.CONTRADICTION
-    healthy = BINARY
-    faulty = Example(
-        data="binary",
-        outputs=1,
-        loss="binary_crossentropy",
-        from_logits=False,
-        output_activation="softmax",
-    )
+    healthy = BINARY.but(output_activation="sigmoid", from_logits=False)
+    faulty = healthy.but(output_activation="softmax")
 
     def inspect(self, program: Program) -> Iterable[Symptom]:
         """One symptom a layer."""

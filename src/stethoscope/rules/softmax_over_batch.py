@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stethoscope.example import CLASSIFIER, Example
+from stethoscope.example import ONE_HOT
 from stethoscope.program import Program
 from stethoscope.rules._base import ProgramRule, activation_place
 from stethoscope.types import Evidence, Symptom, SymptomClass
@@ -28,14 +28,8 @@ class SoftmaxAxis(ProgramRule):
     code = "S013"
     name = "softmax-over-batch"
     kind = SymptomClass.CONTRADICTION
-    healthy = CLASSIFIER
-    faulty = Example(
-        output_activation="softmax",
-        softmax_axis=0,
-        loss="categorical_crossentropy",
-        from_logits=False,
-        one_hot=True,
-    )
+    healthy = ONE_HOT
+    faulty = ONE_HOT.but(softmax_axis=0)
 
     def inspect(self, program: Program) -> Iterable[Symptom]:
         """One symptom a layer."""

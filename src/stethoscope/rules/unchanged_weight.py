@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stethoscope.example import CLASSIFIER, Example
+from stethoscope.example import BINARY
 from stethoscope.row import Block, Row
 from stethoscope.rules._base import BoolArray, StreakRule
 from stethoscope.types import Evidence, Slot, Stage, Stat, SymptomClass
@@ -31,14 +31,8 @@ class UnchangedWeight(StreakRule):
     needs = frozenset({Stage.UPDATE})
     stage = Stage.UPDATE
     streak = 5
-    healthy = CLASSIFIER
-    faulty = Example(
-        data="binary",
-        outputs=1,
-        loss="binary_crossentropy",
-        from_logits=False,
-        output_activation="softmax",
-    )
+    healthy = BINARY.but(output_activation="sigmoid", from_logits=False)
+    faulty = healthy.but(output_activation="softmax")
 
     def may(self, block: Block) -> tuple[list[Slot], BoolArray]:
         """Where the update is 0."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from stethoscope.example import CLASSIFIER, Example
+from stethoscope.example import CLASSIFIER
 from stethoscope.program import LayerSpec, Program
 from stethoscope.rules._base import ProgramRule, data_place
 from stethoscope.rules._scale import rms
@@ -34,8 +34,8 @@ class UnscaledInput(ProgramRule):
     code = "D003"
     name = "unscaled-input"
     kind = SymptomClass.SUSPICION
-    healthy = CLASSIFIER
-    faulty = Example(input_scale=300.0)
+    healthy = CLASSIFIER.but(steps=400)
+    faulty = healthy.but(input_scale=300.0)
 
     large = 10.0  # He and Glorot initialization assume 1; ten times that saturates a sigmoid
     spread = 100.0  # columns further apart than this need rates further apart than one rate can be

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stethoscope.example import REGRESSOR, Example
+from stethoscope.example import REGRESSOR
 from stethoscope.program import Program
 from stethoscope.rules._base import ProgramRule, data_place
 from stethoscope.rules._baseline import is_class_ids
@@ -33,15 +33,8 @@ class UnscaledTarget(ProgramRule):
     code = "D004"
     name = "unscaled-target"
     kind = SymptomClass.SUSPICION
-    healthy = REGRESSOR
-    faulty = Example(
-        data="real",
-        outputs=1,
-        loss="mse",
-        from_logits=False,
-        learning_rate=0.05,
-        target_scale=300.0,
-    )
+    healthy = REGRESSOR.but(optimizer="adam", learning_rate=0.01)
+    faulty = healthy.but(target_offset=1000.0)
 
     large = 10.0  # the output of a fresh network is near 1
 

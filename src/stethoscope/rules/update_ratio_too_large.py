@@ -29,7 +29,7 @@ class UpdateTooLarge(UpdateRatio):
     name = "update-ratio-too-large"
     healthy = CLASSIFIER
     faulty = Example(learning_rate=30.0)
-    streak = 2
+    streak = 2  # probed steps: the first batch alone may be an odd one
     bound = 0.1  # a hundred times the usual 1e-3
     relation = ">"
     at_once = 0.5  # half a kernel in one step may kill every unit: there is no second look

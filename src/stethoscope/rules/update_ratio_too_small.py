@@ -26,7 +26,7 @@ class UpdateTooSmall(UpdateRatio):
     name = "update-ratio-too-small"
     healthy = CLASSIFIER
     faulty = Example(learning_rate=1e-6)
-    streak = 10
+    streak = 10  # probed steps: a warm-up has left its first rates by then
     bound = 2e-4  # a fiftieth of a good first step; AdamW fine-tuning at 1e-5 is at 5e-4
     relation = "<"
     from_start = True

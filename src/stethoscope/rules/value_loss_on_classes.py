@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stethoscope.example import CLASSIFIER, Example
+from stethoscope.example import ONE_HOT
 from stethoscope.program import Program
 from stethoscope.rules._base import ProgramRule, loss_place
 from stethoscope.rules._baseline import classes_of
@@ -33,8 +33,8 @@ class ValueLossOnClasses(ProgramRule):
     code = "S008"
     name = "value-loss-on-classes"
     kind = SymptomClass.SUSPICION
-    healthy = CLASSIFIER
-    faulty = Example(loss="mse", one_hot=True, from_logits=False)
+    healthy = ONE_HOT
+    faulty = ONE_HOT.but(loss="mse")
 
     def inspect(self, program: Program) -> Iterable[Symptom]:
         """One symptom a loss."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from stethoscope.example import CLASSIFIER, Example
+from stethoscope.example import CLASSIFIER
 from stethoscope.program import Program
 from stethoscope.row import Block, Row
 from stethoscope.rules._base import Rule, at_moment, layer_place
@@ -39,11 +39,11 @@ class VanishingGradient(Rule):
     name = "vanishing-gradient"
     kind = SymptomClass.SUSPICION
     needs = frozenset({Stage.WEIGHT_GRAD})
-    healthy = CLASSIFIER
-    faulty = Example(hidden=(16,) * 8, activation="sigmoid")
+    healthy = CLASSIFIER.but(hidden=(16,) * 8, steps=320)
+    faulty = healthy.but(activation="sigmoid")
 
     ratio = 1e-4  # ten relu layers stay above 1e-2, eight sigmoid layers fall below 1e-5
-    streak = 5
+    streak = 5  # probed steps: a few samples at rest are no vanished gradient
 
     def start(self, program: Program) -> Any:
         return {"count": 0, "told": False}

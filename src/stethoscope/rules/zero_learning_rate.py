@@ -33,7 +33,7 @@ class ZeroRate(Rule):
     needs = frozenset({Stage.HYPER})
     healthy = CLASSIFIER
     faulty = Example(learning_rate=0.0)
-    streak = 10
+    streak = 10  # steps: a warm-up from 0 leaves it after the first
 
     def start(self, program: Program) -> Any:
         return {"count": 0, "over": False}

@@ -47,9 +47,12 @@ def _process(command: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def _watched(script: Path, arguments: list[str], folder: Path) -> tuple[dict[str, Any], int, str]:
+def _watched(
+    script: Path, arguments: list[str], folder: Path, *options: str
+) -> tuple[dict[str, Any], int, str]:
     output = folder / "report.json"
-    command = [*STETHOSCOPE, "run", "--format", "json", "--output-file", str(output)]
+    output.unlink(missing_ok=True)
+    command = [*STETHOSCOPE, "run", *options, "--format", "json", "--output-file", str(output)]
     command += ["--trace-dir", str(folder), str(script), *arguments]
     done = _process(command, folder)
     if not output.exists():
@@ -116,6 +119,19 @@ def _library(item: Item, folder: Path) -> Shown:
         return Shown(problems=verify.healthy(report, None))
     program = item.script.read_text(encoding="utf-8")
     return Shown(problems=verify.faulty(report, None, item.case, program))
+
+
+def _engine(item: Item, folder: Path) -> Shown:
+    assert item.script is not None
+    callback, code, _ = _watched(item.script, [str(item.seed)], folder)
+    engine, same, _ = _watched(item.script, [str(item.seed)], folder, "--engine", "numpy")
+    problems = [] if code == same else [f"exit code {same}, expected {code}"]
+    problems += [
+        f"it trained in {run['framework']}, not in the engine"
+        for run in engine["runs"]
+        if run["framework"] != "numpy"
+    ]
+    return Shown(problems=problems + verify.same(callback, engine))
 
 
 def _change(item: Item, folder: Path) -> Shown:
@@ -234,6 +250,7 @@ ACTIONS: dict[str, Callable[[Item, Path], Shown]] = {
     "look-alike": _healthy,
     "faulty-library": _library,
     "fixed-library": _library,
+    "engine": _engine,
     "change": _change,
     "scaled": _scaled,
     "kill": _kill,

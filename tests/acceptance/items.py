@@ -18,6 +18,7 @@ GROUPS = {
     "look-alike": "Healthy look-alikes: they learn, exit 0, silent",
     "faulty-library": "Faulty examples with `watch` or the callback: the same diagnosis",
     "fixed-library": "Fixed partners with `watch` or the callback: silent",
+    "engine": "Keras examples by `run --engine numpy`: what the callback says, at the same lines",
     "paraphrase": "Paraphrases of the faulty examples: same fault, place, line",
     "change": "The recommended Change, applied by hand, makes the faulty example learn",
     "scaled": "One program, its rate x10, x100, x1000, its features x3, x300: measured Changes"
@@ -66,6 +67,11 @@ def all_items() -> list[Item]:
                     Item("fixed-library", slug, seed, folder / "fixed.py", case),
                     Item("change", slug, seed, folder / "faulty.py", case),
                 ]
+                if case["framework"] == "keras":
+                    items += [
+                        Item("engine", f"{slug}-{name}", seed, folder / f"{name}.py", case)
+                        for name in ("faulty", "fixed")
+                    ]
             items.append(Item("fixed", slug, seed, folder / "fixed.py", case))
             items.append(Item("harm", slug, seed, folder, case))
         if seed < 3:

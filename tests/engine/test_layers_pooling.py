@@ -123,3 +123,17 @@ def test_padding_in_cells_equals_torch(kind):
 def test_what_does_not_fit_is_told(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_padded_cells_that_count_are_zeros(rank):
+    shape = SHAPES[f"{rank}D"]
+    pad = getattr(engine, f"ZeroPadding{rank}D")(1)
+    pool, counting = (
+        getattr(engine, f"AveragePooling{rank}D")(3, 2, **chosen)
+        for chosen in ({}, {"padding": 1, "count_padding": True})
+    )
+    x = np.random.default_rng(0).normal(size=(2, *shape)).astype(np.float32)
+    expected = pool.forward([pad.forward([x], {}, SINGLE).output], {}, SINGLE).output
+    np.testing.assert_allclose(counting.forward([x], {}, SINGLE).output, expected, rtol=1e-6)
+    check_layer(counting, shape, directions=2)

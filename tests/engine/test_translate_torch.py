@@ -1,92 +1,19 @@
-"""torch programs, translated: the same losses, weights and state on the same batches."""
+"""torch modules, translated: the same losses, weights and state on the same batches."""
 
 from __future__ import annotations
+
+import copy
 
 import numpy as np
 import pytest
 
-from stethoscope.engine.describe import program
-from stethoscope.engine.translate import TorchReader, TranslationError, translate
+from stethoscope.engine.translate import TranslationError, translate
+from stethoscope.engine.translate.torch_weights import weights_of
 from stethoscope.types import SourceRef
-from stethoscope.vocabulary import Expects
 
-torch = pytest.importorskip("torch")
-nn = torch.nn
-STEPS = 20
-SGD, ADAM = torch.optim.SGD, torch.optim.Adam
+pytest.importorskip("torch")
 
-
-def mlp(*middle, outputs=3):
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Sequential(nn.Linear(4, 6), *middle), nn.Linear(6, outputs))
-
-
-def step_of(model, loss, optimizer, x, y):
-    optimizer.zero_grad()
-    value = loss(model(torch.from_numpy(x)), torch.from_numpy(y))
-    value.backward()
-    optimizer.step()
-    return value.item()
-
-
-def equal(found, expected, name=""):
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-6, err_msg=name)
-
-
-def compare(model, loss, optimizer, targets, *, shape=(4,), before=0, batch=8, draw=None):
-    """Both are trained; the second half again in torch, from what the engine gave back."""
-    rng = np.random.default_rng(0)
-    draw = draw or (lambda: rng.normal(size=(batch, *shape)).astype(np.float32))
-    batches = [draw() for _ in range(STEPS + before)]
-    first, later = batches[:before], batches[before:]
-    for x in first:
-        step_of(model, loss, optimizer, x, targets(x))
-    reader = TorchReader(model, loss, optimizer, shape, {}, "float32")
-    found = reader.read()
-    losses = [found.train_on_batch(x, targets(x)).loss for x in later[: STEPS // 2]]
-    start = {name: value.clone() for name, value in model.state_dict().items()}
-    expected = [step_of(model, loss, optimizer, x, targets(x)) for x in later[: STEPS // 2]]
-    equal(losses, expected)
-    trained = {name: value.clone() for name, value in model.state_dict().items()}
-    state = [{k: v.clone() for k, v in kept.items()} for kept in optimizer.state.values()]
-    model.load_state_dict(start)
-    optimizer.state.clear()
-    reader.give_back(found)
-    for name, value in model.state_dict().items():
-        if not name.endswith("num_batches_tracked"):
-            equal(value, trained[name], name)
-    given = [optimizer.state[p] for p in optimizer.param_groups[0]["params"] if p.requires_grad]
-    for one, kept in zip([g for g in given if g], [k for k in state if k], strict=True):
-        assert one.keys() == kept.keys()
-        for name in kept:
-            equal(one[name], kept[name], name)
-    losses = [found.train_on_batch(x, targets(x)).loss for x in later[STEPS // 2 :]]
-    expected = [step_of(model, loss, optimizer, x, targets(x)) for x in later[STEPS // 2 :]]
-    equal(losses, expected)
-    model.eval()
-    equal(found.predict(later[0]), model(torch.from_numpy(later[0])).detach().numpy())
-
-
-def ids(x):
-    return np.argmax(x.reshape(len(x), -1)[:, :3], axis=1)
-
-
-def real(x):
-    return x[:, :3] ** 2
-
-
-def bits(x):
-    return (x[:, :3] > 0).astype(np.float32)
-
-
-def signs(x):
-    return np.sign(x[:, :3])
-
-
-def shares(x):
-    y = np.maximum(real(x), 0.1) * (x[:, :3] > -1)  # some are 0
-    return y / y.sum(axis=1, keepdims=True).clip(0.1)
-
+from tests.engine.against_torch import ADAM, SGD, compare, equal, ids, mlp, nn, torch
 
 LAYERS = {
     "relu": [nn.ReLU()],
@@ -212,6 +139,57 @@ def test_layers_of_lengths(name):
     compare(model, nn.CrossEntropyLoss(), optimizer, ids, shape=shape)
 
 
+PROGRAMS = {name: ((4,), [nn.Linear(4, 6), *layers]) for name, layers in LAYERS.items()} | SPATIAL
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
+def test_gradients_in_float64(name):
+    shape, layers = PROGRAMS[name]
+    torch.manual_seed(0)
+    model = copy.deepcopy(nn.Sequential(*layers)).double().train()
+    rng = np.random.default_rng(0)
+    network = translate(model, input_shape=shape, dtype="float64").network
+    x = rng.normal(size=(3, *shape))
+    x[:, :1] = 0  # exactly on kinks
+    tensor = torch.tensor(x, requires_grad=True)
+    expected = model(tensor)
+    cotangent = rng.normal(size=expected.shape)
+    expected.backward(torch.from_numpy(cotangent))
+    done = network.forward([x], training=True)
+    gradients = network.backward(done, [cotangent])
+    np.testing.assert_allclose(done.values[-1], expected.detach().numpy(), rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(done.gradients[0], tensor.grad.numpy(), rtol=1e-7, atol=1e-10)
+    moved = dict(model.named_parameters())
+    for layer in network.layers:
+        for short, held in weights_of(model.get_submodule(layer.name)).items():
+            full = f"{layer.name}/{short}"
+            if full in gradients:
+                grad = held.tensor.grad
+                found = held.read(gradients[full].shape, grad)
+                np.testing.assert_allclose(gradients[full], found, rtol=1e-7, atol=1e-10)
+    assert len(gradients) == len(moved)
+
+
+KINKED = [
+    *(nn.ReLU(), nn.ReLU6(), nn.LeakyReLU(0.2), nn.PReLU(), nn.ELU(0.5), nn.CELU(0.5), nn.SELU()),
+    *(nn.Hardtanh(), nn.Hardtanh(-1, 3), nn.Hardsigmoid(), nn.Hardswish(), nn.Softsign()),
+    *(nn.Hardshrink(0.5), nn.Softshrink(0.5), nn.Threshold(0.5, -3)),
+]
+
+
+@pytest.mark.parametrize("module", KINKED, ids=str)
+def test_derivatives_at_kinks(module):
+    x = np.array([[-6.0, -3, -1, -0.5, -0.0, 0, 0.5, 1, 3, 6]])
+    tensor = torch.tensor(x, requires_grad=True)
+    model = nn.Sequential(copy.deepcopy(module).double())
+    model(tensor).sum().backward()
+    network = translate(model, input_shape=(10,), dtype="float64").network
+    done = network.forward([x])
+    network.backward(done, [np.ones_like(x)])
+    np.testing.assert_allclose(done.gradients[0], tensor.grad.numpy(), rtol=1e-7)
+
+
 def test_values_of_every_stage_are_in_the_order_of_torch():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(2, 4, 2), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten())
@@ -222,147 +200,6 @@ def test_values_of_every_stage_are_in_the_order_of_torch():
         value = module(value)
         equal(ours, value.detach().numpy())
     assert [layer.unit_axis for layer in found.network.layers[:3]] == [1, 1, 1]
-
-
-LOSSES = {
-    "mse": (nn.MSELoss(), real),
-    "mse-sum": (nn.MSELoss(reduction="sum"), real),
-    "mae": (nn.L1Loss(), real),
-    "huber": (nn.HuberLoss(delta=0.3), real),
-    "smooth": (nn.SmoothL1Loss(), real),
-    "smooth-beta": (nn.SmoothL1Loss(beta=0.2), real),
-    "smooth-0": (nn.SmoothL1Loss(beta=0.0), real),
-    "entropy": (nn.CrossEntropyLoss(ignore_index=1), ids),
-    "entropy-weights": (nn.CrossEntropyLoss(weight=torch.tensor([0.5, 1.0, 3.0])), ids),
-    "entropy-smooth": (nn.CrossEntropyLoss(label_smoothing=0.2, ignore_index=2), ids),
-    "entropy-all": (
-        nn.CrossEntropyLoss(
-            weight=torch.tensor([0.5, 1.0, 3.0]), label_smoothing=0.2, ignore_index=0
-        ),
-        ids,
-    ),
-    "entropy-sum": (nn.CrossEntropyLoss(reduction="sum", label_smoothing=0.1), ids),
-    "binary": (nn.BCEWithLogitsLoss(), bits),
-    "binary-weights": (nn.BCEWithLogitsLoss(pos_weight=torch.tensor([0.5, 1.0, 3.0])), bits),
-    "poisson": (nn.PoissonNLLLoss(), real),
-    "soft-margin": (nn.SoftMarginLoss(), signs),
-}
-
-
-@pytest.mark.parametrize("name", LOSSES)
-def test_losses(name):
-    loss, targets = LOSSES[name]
-    model = mlp(nn.Tanh())
-    compare(
-        model, loss, SGD(model.parameters(), 0.005 if loss.reduction == "sum" else 0.05), targets
-    )
-
-
-LOSSES_AFTER = {
-    "bce": (nn.Sigmoid(), nn.BCELoss(), bits),
-    "nll": (nn.LogSoftmax(1), nn.NLLLoss(weight=torch.tensor([0.5, 1.0, 3.0])), ids),
-    "divergence": (nn.LogSoftmax(1), nn.KLDivLoss(reduction="batchmean"), shares),
-    "divergence-sum": (nn.LogSoftmax(1), nn.KLDivLoss(reduction="sum"), shares),
-    "divergence-logs": (
-        nn.LogSoftmax(1),
-        nn.KLDivLoss(reduction="batchmean", log_target=True),
-        lambda x: np.log(shares(x) + 0.1),
-    ),
-    "poisson": (nn.Softplus(), nn.PoissonNLLLoss(log_input=False), real),
-}
-
-
-@pytest.mark.parametrize("name", LOSSES_AFTER)
-def test_losses_after_an_activation(name):
-    last, loss, targets = LOSSES_AFTER[name]
-    model = nn.Sequential(*mlp(nn.Tanh()), last)
-    compare(model, loss, SGD(model.parameters(), 0.01), targets)
-
-
-def test_losses_of_more_axes():
-    for loss, targets in (
-        (nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 3.0])), lambda x: ids_of_places(x)),
-        (nn.MSELoss(), lambda x: x[:, :1].repeat(3, axis=1)),
-        (nn.KLDivLoss(reduction="batchmean"), lambda x: np.abs(x[:, :1]).repeat(3, axis=1)),
-    ):
-        torch.manual_seed(0)
-        model = nn.Sequential(nn.Conv1d(2, 3, 1))
-        compare(model, loss, SGD(model.parameters(), 0.05), targets, shape=(2, 5))
-
-
-def ids_of_places(x):
-    return (x[:, 0] > 0).astype(np.int64) + (x[:, 1] > 0)
-
-
-def test_probabilities_of_exactly_0_and_1():
-    p = np.array([[0.0, 1.0, 0.0, 1.0, 0.5]], np.float32)
-    target = np.array([[0.0, 1.0, 1.0, 0.0, 1.0]], np.float32)
-    tensor = torch.tensor(p, requires_grad=True)
-    expected = nn.BCELoss()(tensor, torch.from_numpy(target))
-    expected.backward()
-    model = nn.Sequential(nn.Linear(1, 5))
-    found = translate(model, loss=nn.BCELoss(), optimizer=SGD(model.parameters()))
-    value, gradient = found.losses[0](target, p)
-    equal(value, expected.item())
-    equal(gradient, tensor.grad.numpy())
-
-
-def test_a_batch_of_which_no_sample_counts():
-    model = mlp()
-    loss = nn.CrossEntropyLoss(ignore_index=0)
-    found = translate(model, loss=loss, optimizer=SGD(model.parameters()))
-    step = found.train_on_batch(np.zeros((2, 4), np.float32), np.zeros(2, np.int64))
-    assert np.isnan(step.loss)
-
-
-OPT = torch.optim
-OPTIMIZERS = {
-    "momentum": lambda p: OPT.SGD(p, 0.05, momentum=0.9),
-    "nesterov": lambda p: OPT.SGD(p, 0.05, momentum=0.9, nesterov=True, weight_decay=0.1),
-    "dampening": lambda p: OPT.SGD(p, 0.05, momentum=0.9, dampening=0.4),
-    "maximize": lambda p: OPT.SGD(p, 0.01, maximize=True, weight_decay=0.1),
-    "adam": lambda p: OPT.Adam(p, 0.01, betas=(0.8, 0.99), eps=1e-2),
-    "adam-decay": lambda p: OPT.Adam(p, torch.tensor(0.01), weight_decay=0.1, amsgrad=True),
-    "adam-decay-apart": lambda p: OPT.Adam(p, 0.01, weight_decay=0.1, decoupled_weight_decay=True),
-    "adamw": lambda p: OPT.AdamW(p, 0.01, weight_decay=0.5),
-    "adamw-amsgrad": lambda p: OPT.AdamW(p, 0.01, weight_decay=0.1, amsgrad=True, eps=1e-2),
-    "adamw-no-decay": lambda p: OPT.AdamW(p, 0.01, weight_decay=0.0),
-    "nadam": lambda p: OPT.NAdam(p, 0.01, momentum_decay=0.1, weight_decay=0.1),
-    "nadam-decay-apart": lambda p: OPT.NAdam(
-        p, 0.01, weight_decay=0.1, decoupled_weight_decay=True
-    ),
-    "adamax": lambda p: OPT.Adamax(p, 0.01, eps=1e-2, weight_decay=0.1),
-    "rmsprop": lambda p: OPT.RMSprop(p, 0.01, eps=1e-2),
-    "rmsprop-all": lambda p: OPT.RMSprop(
-        p, 0.01, alpha=0.9, momentum=0.5, centered=True, weight_decay=0.1, eps=1e-3
-    ),
-    "adagrad": lambda p: OPT.Adagrad(p, 0.05, lr_decay=0.1, initial_accumulator_value=0.2),
-    "adadelta": lambda p: OPT.Adadelta(p, 0.5, rho=0.8, weight_decay=0.1),
-}
-
-
-@pytest.mark.parametrize("before", [0, 5], ids=["new", "mid-training"])
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_optimizers(name, before):
-    model = mlp(nn.Tanh())
-    optimizer = OPTIMIZERS[name](model.parameters())
-    compare(model, nn.CrossEntropyLoss(), optimizer, ids, before=before)
-
-
-def test_groups_with_the_same_settings_are_one():
-    model = mlp(nn.Tanh())
-    groups = [{"params": part.parameters()} for part in model]
-    found = translate(model, loss=nn.MSELoss(), optimizer=ADAM(groups, 0.01))
-    assert found.optimizer.rate == 0.01
-
-
-def test_what_no_optimizer_moves_is_frozen():
-    model = mlp(nn.Tanh())
-    optimizer = ADAM(model[1].parameters(), 0.01)
-    compare(model, nn.CrossEntropyLoss(), optimizer, ids)
-    model = mlp(nn.Tanh())
-    model[0].requires_grad_(False)
-    compare(model, nn.CrossEntropyLoss(), ADAM(model.parameters(), 0.01), ids)
 
 
 @pytest.mark.parametrize("affine", [True, False])
@@ -396,30 +233,6 @@ def test_embedding():
     )
 
 
-def test_float64():
-    model = mlp(nn.Tanh()).double()
-    optimizer = ADAM(model.parameters(), 0.01)
-    found = translate(model, loss=nn.CrossEntropyLoss(), optimizer=optimizer, dtype="float64")
-    x = np.random.default_rng(0).normal(size=(8, 4))
-    losses = [found.train_on_batch(x, ids(x)).loss for _ in range(STEPS)]
-    expected = [step_of(model, nn.CrossEntropyLoss(), optimizer, x, ids(x)) for _ in range(STEPS)]
-    np.testing.assert_allclose(losses, expected, rtol=1e-7)
-
-
-def test_what_a_translated_loss_takes_is_told():
-    model = nn.Sequential(*mlp(), nn.LogSoftmax(1))
-    optimizer = SGD(model.parameters())
-    for loss, expects, weighted in (
-        (nn.KLDivLoss(reduction="batchmean"), Expects.LOG_PROBABILITIES, False),
-        (nn.NLLLoss(), Expects.LOG_PROBABILITIES, False),
-        (nn.CrossEntropyLoss(weight=torch.ones(3)), Expects.LOGITS, True),
-        (nn.BCEWithLogitsLoss(pos_weight=torch.ones(3)), Expects.LOGITS, True),
-        (nn.BCELoss(), Expects.PROBABILITIES, False),
-    ):
-        (spec,) = program(translate(model, loss=loss, optimizer=optimizer)).losses
-        assert (spec.expects, spec.weighted) == (expects, weighted)
-
-
 def test_lines_are_handed_on():
     model = mlp(nn.Bilinear(2, 2, 2))
     line = SourceRef("train.py", 7, exact=True)
@@ -427,157 +240,3 @@ def test_lines_are_handed_on():
         translate(model, sources={id(model[0][1]): line})
     model = mlp()
     assert translate(model, sources={id(model[1]): line}).network.layers[1].source == line
-
-
-class Own(nn.Module):
-    def forward(self, x):
-        return x
-
-
-class OwnChain(nn.Sequential):
-    def forward(self, x):
-        return x
-
-
-def hooked():
-    model = mlp()
-    model[1].register_forward_hook(lambda *_: None)
-    return model
-
-
-def replaced():
-    model = mlp()
-    model[1].forward = lambda x: x
-    return model
-
-
-def tied():
-    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
-    model[1].weight = model[0].weight
-    return model
-
-
-def partly_frozen():
-    model = mlp()
-    model[1].bias.requires_grad_(False)
-    return model
-
-
-def frozen_scale():
-    model = mlp(nn.BatchNorm1d(6))
-    model[0][1].requires_grad_(False)
-    return model
-
-
-def in_evaluation():
-    model = mlp(nn.BatchNorm1d(6))
-    model[0][1].eval()
-    return model
-
-
-def two_rates(parameters):
-    first, *rest = parameters
-    return SGD([{"params": [first]}, {"params": rest, "lr": 0.5}], 0.1)
-
-
-def scheduled(parameters):
-    optimizer = SGD(parameters, 0.1)
-    torch.optim.lr_scheduler.StepLR(optimizer, 1)
-    return optimizer
-
-
-def uneven(parameters):
-    first, *rest = parameters
-    optimizer = ADAM([first, *rest])
-    first.grad = torch.ones_like(first)
-    optimizer.step()
-    return optimizer
-
-
-MSE = nn.MSELoss()
-ERRORS = {
-    "own-model": (Own(), None, None, "Own cannot be translated.*torch.nn.Sequential"),
-    "own-chain": (OwnChain(), None, None, "OwnChain cannot be translated.*torch.nn.Sequential"),
-    "own-layer": (nn.Sequential(nn.Linear(4, 3), Own()), None, None, r"layer '1' \(Own\)"),
-    "empty": (nn.Sequential(nn.Sequential()), None, None, "give input_shape"),
-    "unknown-layer": (mlp(nn.Bilinear(2, 2, 2)), None, None, r"layer '0.1' \(Bilinear\).*Linear"),
-    "recurrent": (mlp(nn.LSTM(6, 6)), None, None, r"layer '0.1' \(LSTM\)"),
-    "no-shape": (nn.Sequential(nn.Tanh()), None, None, "give input_shape"),
-    "lazy": (mlp(nn.LazyLinear(6)), None, None, "no shape before the first batch"),
-    "half": (mlp().half(), None, None, "computes in float16"),
-    "meta": (mlp().to("meta"), None, None, "has no values"),
-    "hook": (hooked(), None, None, r"layer '1' \(Linear\).*forward hooks"),
-    "replaced": (replaced(), None, None, r"layer '1' \(Linear\).*forward has been replaced"),
-    "tied": (tied(), None, None, "layer '1'.*shares its parameters"),
-    "weight-norm": (
-        mlp(torch.nn.utils.parametrizations.weight_norm(nn.Linear(6, 6))),
-        None,
-        None,
-        "layer '0.1'.*class of your own",
-    ),
-    "partly-frozen": (partly_frozen(), None, None, "layer '1'.*a part of it is frozen"),
-    "frozen-scale": (frozen_scale(), None, None, "frozen while it uses .* each batch"),
-    "evaluation": (in_evaluation(), None, None, "trained while it uses .* all batches"),
-    "mean-of-batches": (mlp(nn.BatchNorm1d(6, momentum=None)), None, None, "momentum=None"),
-    "no-statistics": (mlp(nn.BatchNorm1d(6, track_running_stats=False)), None, None, "outside"),
-    "does-not-fit": (mlp(nn.Linear(5, 6)), None, None, r"needs a weight of shape \(6, 6\)"),
-    "softmax-of-batch": (mlp(nn.Softmax(dim=0)), None, None, "but the first; got 0"),
-    "softplus-threshold": (mlp(nn.Softplus(threshold=2)), None, None, "linear from 2"),
-    "flat-batch": (mlp(nn.Flatten(0)), None, None, "flattens the batch axis"),
-    "odd-glu": (mlp(nn.GLU(), nn.GLU()), None, None, r"layer '0.2' \(GLU\).*even"),
-    "element-weights": (mlp(), nn.BCELoss(weight=torch.ones(3)), SGD, "without weight.*weight="),
-    "full": (mlp(), nn.PoissonNLLLoss(full=True), SGD, "got PoissonNLLLoss .*full=True"),
-    "no-reduction": (mlp(), nn.MSELoss(reduction="none"), SGD, "reduction 'none'"),
-    "two-inputs": (mlp(), nn.TripletMarginLoss(), SGD, "loss TripletMarginLoss cannot"),
-    "own-loss": (mlp(), Own(), SGD, "loss Own cannot.*class of your own"),
-    "two-rates": (mlp(), MSE, two_rates, "group 1 has lr=0.5, another one 0.1"),
-    "schedule": (mlp(), MSE, scheduled, "scheduler changes its learning rate"),
-    "uneven": (mlp(), MSE, uneven, "have made 0 to 1 steps"),
-    "other-parameters": (mlp(), MSE, lambda p: SGD([*p, *mlp().parameters()]), "other parameters"),
-    "no-parameters": (mlp().requires_grad_(False), MSE, SGD, "moves no parameter"),
-    "radam": (mlp(), MSE, OPT.RAdam, "optimizer RAdam cannot"),
-}
-
-
-@pytest.mark.parametrize("name", ERRORS)
-@pytest.mark.filterwarnings("ignore:Lazy modules")
-def test_what_cannot_be_translated(name):
-    model, loss, make, message = ERRORS[name]
-    optimizer = make(model.parameters()) if make else None
-    with pytest.raises(TranslationError, match=message):
-        translate(model, loss=loss, optimizer=optimizer)
-
-
-def test_old_weight_norm_and_pruning_are_found():
-    from torch.nn.utils import prune
-
-    model = mlp()
-    prune.random_unstructured(model[1], "weight", amount=0.5)
-    with pytest.raises(TranslationError, match="layer '1'"):
-        translate(model)
-    model[1]._forward_pre_hooks.clear()
-    with pytest.raises(TranslationError, match=r"all of its parameters.*weight_orig"):
-        translate(model)
-
-
-TARGETS = {
-    "repeated": (nn.MSELoss(), np.zeros(8), r"shape \(8, 3\); got \(8,\)"),
-    "probabilities": (nn.CrossEntropyLoss(), np.zeros((8, 3)), "takes class ids, integers"),
-    "beyond": (nn.CrossEntropyLoss(), np.full(8, 3), "class ids are from 0 to 2.*got 3 to 3"),
-}
-
-
-@pytest.mark.parametrize("name", TARGETS)
-def test_targets_that_do_not_fit(name):
-    loss, targets, message = TARGETS[name]
-    model = mlp()
-    found = translate(model, loss=loss, optimizer=SGD(model.parameters()))
-    with pytest.raises(ValueError, match=message):
-        found.train_on_batch(np.zeros((8, 4), np.float32), targets)
-
-
-def test_one_value_for_each_channel_has_no_variance():
-    model = mlp(nn.BatchNorm1d(6))
-    found = translate(model, loss=MSE, optimizer=SGD(model.parameters()))
-    with pytest.raises(ValueError, match="one value for each channel"):
-        found.train_on_batch(np.zeros((1, 4), np.float32), np.zeros((1, 3)))

@@ -350,7 +350,7 @@ MAKERS: dict[str, Callable[[Any, Shape], Layer]] = {
     "MaxPool2d": _max_pool,
     "PReLU": _prelu,
     "Softmax": _function(lambda m, shape: activations.softmax(_axis(m.dim, shape))),
-    "Softmax2d": _function(lambda _, shape: activations.softmax(_axis(-3, shape))),
+    "Softmax2d": _function(lambda m, shape: activations.softmax(-1 - _rank(m, shape))),
     "Softmin": _function(lambda m, shape: torch_activations.softmin(_axis(m.dim, shape))),
     "Softplus": _function(lambda m, _: torch_activations.softplus(m.beta, m.threshold)),
     "Softshrink": _function(lambda m, _: activations.soft_shrink(m.lambd)),

@@ -115,10 +115,11 @@ def test_unknown_settings():
 
 
 def test_the_moving_variance_may_be_unbiased():
-    layer = engine.BatchNormalization(momentum=0.0, unbiased=True)
-    network = engine.Sequential([layer]).build((3,))
+    layer = BatchNormalization(momentum=0.0, unbiased=True)
+    first = Input((3,))
+    network = Network([first], [layer(first)])
     x = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
     network.forward([x], training=True)
     kept = network.weights_of(layer)["moving_variance"]
     np.testing.assert_allclose(kept, x.var(axis=0, ddof=1), rtol=1e-6)
-    check_layer(engine.BatchNormalization(unbiased=True), (3,))
+    check_layer(BatchNormalization(unbiased=True), (3,))

@@ -9,7 +9,7 @@ import stethoscope
 from stethoscope.engine import BatchNormalization, Dense, Dropout, Sequential, install, watch
 from stethoscope.engine.run import Run
 from stethoscope.engine.training import everywhere
-from stethoscope.monitor import Session
+from stethoscope.monitor import FaultyTrainingError, Session
 from stethoscope.types import Column, Phase, Stage, Stat, Verdict
 
 X = np.random.default_rng(0).normal(size=(64, 4)).astype("float32")
@@ -24,12 +24,12 @@ def model(rate_loss=("adam", "mse")):
     return made
 
 
-def by_fit(made):
-    made.fit(X, Y, epochs=3, batch_size=16)
+def by_fit(made, steps=12):
+    made.fit(X, Y, epochs=steps // 4, batch_size=16)
 
 
-def by_hand(made):
-    for step in range(12):
+def by_hand(made, steps=12):
+    for step in range(steps):
         rows = slice(16 * (step % 4), 16 * (step % 4) + 16)
         made.train_on_batch(X[rows], Y[rows])
 
@@ -82,13 +82,46 @@ def test_weights_are_bit_identical(train, settings):
         assert value.tobytes() == watched.network.weights[name].tobytes(), name
 
 
-def test_a_faulty_training_is_reported(settings):
+def at_rest():
     made = model(("sgd", "mse"))
     made.optimizer.learning_rate = 0.0
-    with watch(made, **settings) as scope:
-        made.fit(X, Y, epochs=12, batch_size=16)
+    return made
+
+
+@WAYS
+def test_a_faulty_training_is_reported(train, settings):
+    made = at_rest()
+    with stethoscope.watch(made, **settings) as scope:
+        train(made, 48)
+    assert scope.report.meta["steps"] == 48
     assert scope.report.verdict is Verdict.FAULTY
     assert scope.report.diagnoses[0].fault == "learning-rate-zero"
+
+
+@WAYS
+def test_an_error_may_be_raised(train, settings):
+    made = at_rest()
+    with pytest.raises(FaultyTrainingError), watch(made, **settings, on_error="raise"):
+        train(made, 48)
+    assert 0 < made.steps < 48
+    assert made.listeners == []
+
+
+def test_an_error_may_stop_the_fit(settings):
+    made = at_rest()
+    with watch(made, **settings, on_error="stop") as scope:
+        by_fit(made, 48)
+    assert 0 < made.steps < 48
+    assert scope.should_stop
+
+
+def test_a_watch_that_is_switched_off_leaves_the_model_alone(settings, tmp_path):
+    made = model()
+    with watch(made, **settings, disable=True) as scope:
+        assert made.listeners == []
+        by_fit(made)
+    assert scope.report.verdict is Verdict.UNDETERMINED
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_validation_is_recorded(settings, tmp_path):
@@ -101,11 +134,12 @@ def test_validation_is_recorded(settings, tmp_path):
     assert found[np.isfinite(found)].tolist() == pytest.approx(history["val_loss"])
 
 
-def test_a_second_fit_goes_on_with_the_run(settings, tmp_path):
+@WAYS
+def test_training_again_goes_on_with_the_run(train, settings, tmp_path):
     made = model()
     with watch(made, **settings):
-        by_fit(made)
-        by_fit(made)
+        train(made)
+        train(made)
     assert len(list(tmp_path.glob("*.sqlite"))) == 1
     assert [row.step for row in recorded(tmp_path).rows()] == list(range(24))
 
@@ -130,15 +164,28 @@ def test_install_watches_all_and_leaves_nothing(settings, tmp_path):
     assert len(list(tmp_path.glob("*.sqlite"))) == 2
 
 
+def test_everything_goes_also_when_the_users_program_fails(settings):
+    remove = install(Session(stethoscope.config.load(settings)))
+    made = model()
+    with pytest.raises(ValueError, match="mismatch"):
+        made.train_on_batch(X[:, :3], Y)
+    remove()
+    assert everywhere == made.listeners == []
+
+
+@pytest.mark.parametrize("method", ["__init__", "record"])
 @WAYS
-def test_an_error_of_ours_does_not_cost_the_training(train, settings, monkeypatch):
-    def broken(self, step):
+def test_an_error_of_ours_does_not_cost_the_training(train, method, settings, monkeypatch):
+    def broken(self, *_, **__):
         raise RuntimeError("ours")
 
     bare, watched = model(), model()
     train(bare)
-    monkeypatch.setattr(Run, "record", broken)
-    with watch(watched, **settings):
+    monkeypatch.setattr(Run, method, broken)
+    with watch(watched, **settings) as scope:
         train(watched)
+    assert scope.report.verdict is Verdict.UNDETERMINED
+    assert "watching stopped: RuntimeError: ours" in scope.report.reason
+    assert watched.listeners == []
     for name, value in bare.network.weights.items():
         assert value.tobytes() == watched.network.weights[name].tobytes(), name

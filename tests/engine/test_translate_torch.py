@@ -213,15 +213,16 @@ def test_normalization_that_is_left_in_evaluation_mode(affine):
 
 def test_a_module_that_is_used_twice():
     torch.manual_seed(0)
-    shared = nn.Linear(4, 4)
-    model = nn.Sequential(shared, nn.Tanh(), shared, nn.Tanh(), nn.Linear(4, 3))
+    shared, norm = nn.Linear(4, 4), nn.BatchNorm1d(4)
+    model = nn.Sequential(shared, nn.Tanh(), shared, norm, nn.Tanh(), norm, nn.Linear(4, 3))
     compare(model, nn.CrossEntropyLoss(), ADAM(model.parameters(), 0.01), ids)
     assert [n.path for n in translate(model).network.nodes][:3] == ["0", "1", "0#2"]
 
 
-def test_embedding():
+@pytest.mark.parametrize("padding", [None, 0, -2])
+def test_embedding(padding):
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Embedding(5, 3), nn.Flatten(), nn.Linear(6, 3))
+    model = nn.Sequential(nn.Embedding(5, 3, padding_idx=padding), nn.Flatten(), nn.Linear(6, 3))
     rng = np.random.default_rng(0)
     compare(
         model,

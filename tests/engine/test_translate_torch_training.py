@@ -50,6 +50,7 @@ LOSSES = {
     "entropy-sum": (nn.CrossEntropyLoss(reduction="sum", label_smoothing=0.1), ids),
     "binary": (nn.BCEWithLogitsLoss(), bits),
     "binary-weights": (nn.BCEWithLogitsLoss(pos_weight=torch.tensor([0.5, 1.0, 3.0])), bits),
+    "labels": (nn.MultiLabelSoftMarginLoss(), bits),
     "poisson": (nn.PoissonNLLLoss(), real),
     "soft-margin": (nn.SoftMarginLoss(), signs),
 }

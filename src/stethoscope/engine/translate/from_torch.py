@@ -46,6 +46,7 @@ class TorchReader:
         self._input_shape, self._dtype = tuple(input_shape), dtype
         self._sources = sources
         self._modules: dict[Layer, Any] = {}
+        self._tracked: dict[Layer, int] = {}  # batches that a normalization has counted
 
     def read(self) -> engine.Model:
         """The engine model with the weights, the loss and the optimizer's state of the original.
@@ -83,6 +84,10 @@ class TorchReader:
             held = weights_of(module)
             for name, value in found.network.weights_of(layer).items():
                 held[name].tensor.detach().copy_(held[name].back(value))
+        for layer, count in self._tracked.items():
+            if layer.trainable:
+                uses = sum(node.layer is layer for node in found.network.nodes)
+                self._modules[layer].num_batches_tracked.fill_(count + uses * found.steps)
         if isinstance(found.optimizer, torch_optimizers.TorchOptimizer):
             torch_optimizers.give_back(found.optimizer, self._optimizer, self._owners(found))
 
@@ -143,6 +148,8 @@ class TorchReader:
             if any(id(one.tensor) in taken for one in held.values()):
                 raise TranslationError(f"{place} cannot be translated: it shares its parameters.")
             self._modules[layer] = module
+            if getattr(module, "num_batches_tracked", None) is not None:
+                self._tracked[layer] = int(module.num_batches_tracked)
         return layer
 
     def _held(self) -> Iterator[dict[str, Held]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from stethoscope import engine
 from stethoscope.engine import activations
-from stethoscope.engine.layers._base import Layer, Shape
+from stethoscope.engine.layers._base import Array, Layer, Shape, Weights
 from stethoscope.engine.translate import torch_activations
 
 FIRST = "channels_first"
@@ -31,6 +31,20 @@ UNARY = {
     "Tanhshrink": "tanh_shrink",
 }
 """Modules without settings, and the engine's functions."""
+
+
+class TorchEmbedding(engine.Embedding):
+    """`Embedding` whose vector of one id, `padding`, has no gradient."""
+
+    padding: int | None = None
+
+    def backward(
+        self, gradient: Array, saved: tuple[Array, Array | None], weights: Weights
+    ) -> tuple[list[Array], dict[str, Array]]:
+        back, found = super().backward(gradient, saved, weights)
+        if self.padding is not None:
+            found["embeddings"][self.padding] = 0
+        return back, found
 
 
 def layer_of(module: Any, shape: Shape, frozen: bool) -> Layer:
@@ -129,11 +143,12 @@ def _transposed(module: Any, shape: Shape) -> Layer:
 
 
 def _embedding(module: Any, shape: Shape) -> Layer:
-    for name in ("padding_idx", "max_norm"):
-        _only(getattr(module, name) is None, f"{name}={getattr(module, name)}")
+    _only(module.max_norm is None, f"max_norm={module.max_norm}")
     _only(not module.scale_grad_by_freq, "scale_grad_by_freq")
     _only(not module.sparse, "sparse gradient")
-    return engine.Embedding(module.num_embeddings, module.embedding_dim)
+    found = TorchEmbedding(module.num_embeddings, module.embedding_dim)
+    found.padding = module.padding_idx
+    return found
 
 
 # Normalization

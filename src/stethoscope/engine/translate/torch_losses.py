@@ -216,6 +216,14 @@ def _with_logits(loss: Any) -> Loss:
     return found
 
 
+def _of_labels(loss: Any) -> Loss | None:
+    if loss.reduction != "mean":  # a mean over the classes comes first
+        return None
+    return TorchLoss(
+        "binary_crossentropy", torch_elements.binary_logits(None), "mean", Expects.LOGITS
+    )
+
+
 def _counts(loss: Any) -> Loss | None:
     if loss.full:
         return None
@@ -235,6 +243,7 @@ ELEMENTWISE: dict[str, Callable[[Any], Loss | None]] = {
     ),
     "KLDivLoss": _of_logs,
     "L1Loss": lambda loss: TorchLoss("mae", torch_elements.absolute, loss.reduction),
+    "MultiLabelSoftMarginLoss": _of_labels,
     "MSELoss": lambda loss: TorchLoss("mse", torch_elements.squared, loss.reduction),
     "PoissonNLLLoss": _counts,
     "SmoothL1Loss": _smooth,

@@ -57,7 +57,8 @@ MAY_IMPORT = {
     "demo": {"config", "engine"},
     "pages": {*TYPES, "example", "rules", "faults", "report", "engine"},
     "launch": {"monitor"},
-    "cli": {*ADAPTER, "trace", "launch", "demo", "pages", "__init__"},
+    "translating": {*TYPES, "config", "monitor", "launch", "engine"},
+    "cli": {*ADAPTER, "trace", "launch", "translating", "demo", "pages", "__init__"},
     "__main__": {"cli"},
 }
 

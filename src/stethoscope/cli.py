@@ -1,4 +1,4 @@
-"""The command line: run, check, rules, explain, demo.
+"""The command line: run, check, translate, rules, explain, demo.
 
 Exit codes: 0 clean; 1 findings at or above `--fail-on`; 2 usage or an error of our own. Under
 `run` the script's own failure wins.
@@ -94,6 +94,17 @@ def _parser() -> argparse.ArgumentParser:
     rules.add_argument("--format", choices=("text", "json"), default="text")
     explain = add("explain", "explain a rule or a fault")
     explain.add_argument("name", help="a rule's code or name, or a fault's name")
+    translate = add(
+        "translate",
+        "write a fit of a Keras script as a step-by-step NumPy program",
+        "stethoscope translate [options] script.py [-- its arguments]",
+    )
+    translate.add_argument("script", help="is run up to the fit, and ended there")
+    translate.add_argument(
+        "-o", "--output", metavar="F", default="imperative.py", help="default: imperative.py"
+    )
+    translate.add_argument("--fit", metavar="N", type=int, default=1, help="which one: 1 (default)")
+    translate.add_argument("--force", action="store_true", help="overwrite what is there")
     add("demo", "watch a small broken program, and its repair")
     return parser
 
@@ -113,6 +124,9 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
 
 def _split_run(argv: list[str]) -> tuple[list[str], list[str]]:
     """Our own arguments, and the script with its arguments, which are none of our business."""
+    if argv[:1] == ["translate"] and "--" in argv:
+        at = argv.index("--")
+        return argv[:at], argv[at + 1 :]
     if argv[:1] != ["run"]:
         return argv, []
     flags = {"--help", "-h", *(f"--{name}" for name in _FLAGS)}
@@ -262,6 +276,23 @@ def _writable(path: str | None) -> None:
         raise UsageError(f"cannot write {path}: expected a file in a folder that can be written.")
 
 
+def _translate(options: argparse.Namespace, words: list[str]) -> int:
+    from stethoscope import translating
+
+    output, target = Path(options.output), launch.script_at(options.script, words)
+    if options.fit < 1:
+        raise UsageError(f"--fit counts from 1; got {options.fit}.")
+    if output.suffix != ".py":
+        raise UsageError(f"cannot write {output}: expected a name that ends in .py.")
+    _writable(options.output)
+    there = [path for path in (output, output.with_suffix(".npz")) if path.exists()]
+    if output.exists() and output.samefile(options.script):
+        raise UsageError(f"{output} is the script itself: name another file with -o.")
+    if there and not options.force:
+        raise UsageError(f"{there[0]} is there already: overwrite it with --force, or use -o.")
+    return translating.translate(target, options.script, output, options.fit)
+
+
 def _rules(options: argparse.Namespace, _: list[str]) -> int:
     print(catalog.rules_json() if options.format == "json" else catalog.rules_text(), end="")
     return 0
@@ -291,6 +322,7 @@ def _demo(options: argparse.Namespace, _: list[str]) -> int:
 _COMMANDS: dict[str, Callable[[argparse.Namespace, list[str]], int]] = {
     "run": _run,
     "check": _check,
+    "translate": _translate,
     "rules": _rules,
     "explain": _explain,
     "demo": _demo,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -18,7 +19,7 @@ import os
 import sys
 import traceback
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,9 @@ ADAPTERS = {
     "stethoscope.engine": "stethoscope.engine",
 }
 """Framework to the module whose `install(session)` watches it."""
+
+Install = Callable[[], Callable[[], None]]
+"""Installs an adapter; returns what takes it back."""
 
 INTERRUPTED = 130  # 128 + SIGINT, as a shell shows it
 
@@ -141,28 +145,35 @@ def _failing(error: Exception, name: str, arguments: Sequence[str]) -> Script:
     return Script(types.ModuleType("__main__"), code, str(Path.cwd()), [name, *arguments])
 
 
-def run(target: Script, session: Session | None) -> tuple[int, BaseException | None]:
+def run(
+    target: Script, session: Session | None, adapters: Mapping[str, Install] | None = None
+) -> tuple[int, BaseException | None]:
     """Runs `target` as the main program, watched by `session` (None: not watched).
 
     The user's own exceptions are printed as Python prints them, without our frames.
 
+    Args:
+        target: What to run.
+        session: What is told of failures of ours, and by default watches.
+        adapters: Framework to what is installed once it is imported; default `ADAPTERS`.
+
     Returns:
         The exit code that Python would give the script, and what ended it, if not its last line.
     """
-    adapters = Adapters(session) if session is not None else None
+    installed = Adapters(session, adapters) if session is not None else None
     ended: BaseException | None = None
     sys.argv[:] = target.argv
     _set_path(target.folder)
     sys.modules["__main__"] = target.module
     try:
-        if adapters is not None:
-            adapters.install()
+        if installed is not None:
+            installed.install()
         exec(target.code(), vars(target.module))
     except BaseException as error:
         ended = error
     finally:
-        if adapters is not None:
-            adapters.uninstall()
+        if installed is not None:
+            installed.uninstall()
     code = _exit_code(ended)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
@@ -173,9 +184,13 @@ def run(target: Script, session: Session | None) -> tuple[int, BaseException | N
 class Adapters(importlib.abc.MetaPathFinder):
     """Installs each adapter right after its framework was imported."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, adapters: Mapping[str, Install] | None = None) -> None:
         self._session = session
-        self._pending = dict(ADAPTERS)
+        self._pending: dict[str, Install] = (
+            {name: functools.partial(_watch, module, session) for name, module in ADAPTERS.items()}
+            if adapters is None
+            else dict(adapters)
+        )
         self._undo: list[tuple[str, Callable[[], None]]] = []
         self._looking = False
         os.register_at_fork(after_in_child=self.uninstall)  # a child process is not watched
@@ -230,13 +245,18 @@ class Adapters(importlib.abc.MetaPathFinder):
         if adapter is None:
             return
         try:
-            self._undo.append((name, importlib.import_module(adapter).install(self._session)))
+            self._undo.append((name, adapter()))
         except Exception as error:  # whatever it is, the user's training goes on
             self._session.fail(f"{name} is not watched: {_words(error)}")
 
     def _note(self, text: str) -> None:
         self._session.notes.append(text)
         self._session.tell(text)
+
+
+def _watch(module: str, session: Session) -> Callable[[], None]:
+    undo: Callable[[], None] = importlib.import_module(module).install(session)
+    return undo
 
 
 def without_our_frames(error: BaseException) -> None:

@@ -55,7 +55,7 @@ from stethoscope.engine.layers.resize import (
 from stethoscope.engine.model import Model, Sequential
 from stethoscope.engine.network import Input, Network
 from stethoscope.engine.training import History, Step
-from stethoscope.engine.watch import install, watch
+from stethoscope.engine.watch import OnStep, install, watch
 
 __all__ = [
     "ELU",
@@ -99,6 +99,7 @@ __all__ = [
     "Model",
     "Multiply",
     "Network",
+    "OnStep",
     "PReLU",
     "Permute",
     "ReLU",

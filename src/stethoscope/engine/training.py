@@ -180,6 +180,7 @@ class Trainable(abc.ABC):
         batch_size: int = 32,
         epochs: int = 1,
         shuffle: bool = True,
+        order: npt.ArrayLike | None = None,
         sample_weight: npt.ArrayLike | None = None,
         validation_data: tuple[Data, Data] | None = None,
         verbose: int = 0,
@@ -192,6 +193,7 @@ class Trainable(abc.ABC):
             batch_size: Samples in one step; the last batch of an epoch may be smaller.
             epochs: How often the data is gone through.
             shuffle: Draw a new order for every epoch.
+            order: Which samples the batches have, [epoch, step, sample]; -1 in a smaller batch.
             sample_weight: One factor for each sample.
             validation_data: Held-out (x, y), evaluated after every epoch.
             verbose: 0 prints nothing, 1 a line an epoch.
@@ -208,9 +210,16 @@ class Trainable(abc.ABC):
             source=locate.here(sys._getframe(1)),
         )
 
+        given = iter(() if order is None else _orders(order, epochs))
+
+        def drawn() -> Iterable[Array]:
+            if order is not None:
+                return next(given)
+            whole = self.network.rng.permutation(count) if shuffle else np.arange(count)
+            return _batches(whole, batch_size)
+
         def batches() -> Iterator[Batch]:
-            order = self.network.rng.permutation(count) if shuffle else np.arange(count)
-            for rows in _batches(order, batch_size):
+            for rows in drawn():
                 part = None if weight is None else weight[rows]
                 yield Batch([a[rows] for a in inputs], [a[rows] for a in targets], part)
 
@@ -368,6 +377,14 @@ def _several(data: Data, count: int) -> Sequence[Any]:
     if len(parts) != count:
         raise ValueError(f"expected {count} arrays; got {len(parts)}.")
     return parts
+
+
+def _orders(order: npt.ArrayLike, epochs: int) -> list[list[Array]]:
+    """The samples of every batch of every epoch."""
+    given = np.asarray(order)
+    if given.ndim != 3 or len(given) != epochs:
+        raise ValueError(f"order is [{epochs} epochs, step, sample]; got shape {given.shape}.")
+    return [[rows[rows >= 0] for rows in epoch if (rows >= 0).any()] for epoch in given]
 
 
 def _batches(order: Array, size: int) -> Iterator[Array]:

@@ -5,6 +5,7 @@ Nothing has to be hooked: the engine hands out each `Step` with all its values.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,6 +16,28 @@ from stethoscope.engine.run import Run
 from stethoscope.engine.training import Step, Trainable, everywhere
 from stethoscope.monitor import FaultyTrainingError, Session
 from stethoscope.scope import Scope
+
+
+@dataclasses.dataclass(frozen=True)
+class OnStep:
+    """Shows every step to a function; a `training.Listener`.
+
+    Attributes:
+        look: Is given each `Step`.
+    """
+
+    look: Callable[[Step], object]
+
+    def begin(self, model: Trainable, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
+        """Nothing is to be done."""
+
+    def step(self, model: Trainable, step: Step) -> bool:
+        """Calls the function; never stops the training."""
+        self.look(step)
+        return False
+
+    def epoch(self, model: Trainable, epoch: int, held_out: Mapping[str, float]) -> None:
+        """Nothing is to be done."""
 
 
 class Watch:

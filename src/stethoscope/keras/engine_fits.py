@@ -80,6 +80,12 @@ class EngineFit:
         given: Every argument of `fit`.
         recorded: The lines that built the model.
 
+    Attributes:
+        model: Of the engine.
+        plan: How it goes.
+        data: Inputs, targets and sample weights, as the user gave them.
+        held_out: The same of the held-out data, or None.
+
     Raises:
         TranslationError: The model or the fit cannot be run in the engine.
     """
@@ -90,30 +96,30 @@ class EngineFit:
                 raise TranslationError(f"fit cannot be run in the engine: it is given {name}.")
         self._keras = model
         self._given = given
-        self._data, self._held_out = _split(given)
-        self._iterator = self._batches()
+        self.data, self.held_out = _split(given)
+        self._iterator = self.batches()
         # as fit does, which draws an order for it: all later ones depend on that
         model._symbolic_build(iterator=self._iterator)
         self._iterator.reset()
         self._reader = KerasReader(model, recorded.lines, "float32")
-        self._model = self._reader.read()
-        self._model.compile_source = recorded.compiled.get(id(model))
+        self.model = self._reader.read()
+        self.model.compile_source = recorded.compiled.get(id(model))
         self._shadow = KerasReader(model, recorded.lines, "float64").read()
         self._shadow.watched = False
-        self._plan = FitSpec(
+        self.plan = FitSpec(
             epochs=given["epochs"],
             batch_size=self._iterator.data_adapter.batch_size,
             steps_per_epoch=self._iterator.num_batches,
             shuffle=bool(given["shuffle"]),
-            validation=self._held_out is not None,
+            validation=self.held_out is not None,
             source=locate.here(),
         )
 
     def run(self, session: Session) -> Any:
         """Trains in the engine and hands the result to the Keras model; returns a History."""
         order = np.random.get_state()  # what Keras shuffles with
-        trained = self._train(self._model, verbose=self._given["verbose"])
-        self._reader.give_back(self._model)
+        trained = self._train(self.model, verbose=self._given["verbose"])
+        self._reader.give_back(self.model)
         losses = trained.history.get("loss", [])
         if not losses or not math.isfinite(losses[-1]):
             after = np.random.get_state()
@@ -142,47 +148,50 @@ class EngineFit:
 
     def _train(self, model: Any, verbose: Any) -> History:
         data = None
-        x, y = self._data[:2]
+        x, y = self.data[:2]
         if all(isinstance(part, np.ndarray) for part in (x, y)):
             data = ([x], [y])
         held_out: Callable[[], dict[str, float]] = dict
-        if self._held_out is not None:
+        if self.held_out is not None:
             held_out = functools.partial(
-                model.evaluate, *self._held_out[:2], batch_size=self._plan.batch_size or 32
+                model.evaluate, *self.held_out[:2], batch_size=self.plan.batch_size or 32
             )
-        iterator = self._batches()
+        iterator = self.batches()
         trained: History = model.fit_batches(
-            functools.partial(_drawn, iterator),
-            self._plan,
+            functools.partial(drawn, iterator),
+            self.plan,
             data=data,
             held_out=held_out,
             verbose=int(verbose not in (0, "0")),
         )
         return trained
 
-    def _batches(self) -> EpochIterator:
-        x, y, weight = self._data
+    def batches(self, numbers: Any = None) -> EpochIterator:
+        """What draws the batches; of `numbers` alone, when they are to stand for the samples."""
+        x, y, weight = self.data
         given = self._given
+        plain = numbers is not None
         return EpochIterator(
-            x=x,
-            y=y,
-            sample_weight=weight,
+            x=numbers if plain else x,
+            y=None if plain else y,
+            sample_weight=None if plain else weight,
             batch_size=given["batch_size"],
             steps_per_epoch=given["steps_per_epoch"],
             shuffle=given["shuffle"],
-            class_weight=given["class_weight"],
+            class_weight=None if plain else given["class_weight"],
         )
 
 
-def _drawn(iterator: EpochIterator) -> Iterator[Batch]:
+def drawn(iterator: EpochIterator) -> Iterator[Batch]:
     """The batches of one epoch as Keras draws them."""
     for _, _, several in iterator:
         for data in several:
             x, y, weight = keras.utils.unpack_x_y_sample_weight(data)
-            yield Batch(_flat(x), _flat(y), None if weight is None else np.asarray(weight))
+            yield Batch(flat(x), flat(y), None if weight is None else np.asarray(weight))
 
 
-def _flat(data: Any) -> list[Any]:
+def flat(data: Any) -> list[Any]:
+    """All arrays of a structure, in Keras's order."""
     return [np.asarray(part) for part in keras.tree.flatten(data) if part is not None]
 
 

@@ -154,6 +154,12 @@ class Optimizer(abc.ABC):
         patterns = list(var_names)
         self._undecayed_names = re.compile("|".join(patterns)) if patterns else None
 
+    @property
+    def excluded_from_weight_decay(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The arguments of `exclude_from_weight_decay`, the patterns as one."""
+        names = self._undecayed_names
+        return tuple(sorted(self._undecayed)), () if names is None else (names.pattern,)
+
     def restore(self, step: int, state: Mapping[str, Mapping[str, npt.ArrayLike]]) -> None:
         """Goes on as after `step` updates; the arrays are copied.
 

@@ -93,6 +93,7 @@ ERRORS = {
     "no-shape": (nn.Sequential(nn.Tanh()), None, None, "give input_shape"),
     "lazy": (mlp(nn.LazyLinear(6)), None, None, "no shape before the first batch"),
     "half": (mlp().half(), None, None, "computes in float16"),
+    "half-statistics": (mlp(nn.BatchNorm1d(6, affine=False).half()), None, None, "in float16"),
     "meta": (mlp().to("meta"), None, None, "has no values"),
     "hook": (hooked(), None, None, r"layer '1' \(Linear\).*forward hooks"),
     "replaced": (replaced(), None, None, r"layer '1' \(Linear\).*forward has been replaced"),

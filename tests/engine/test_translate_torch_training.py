@@ -133,6 +133,13 @@ def test_probabilities_of_exactly_0_and_1():
     equal(gradient, tensor.grad.numpy())
 
 
+def test_an_absolute_error_of_0_has_no_gradient():
+    model = nn.Sequential(nn.Linear(1, 2))
+    found = translate(model, loss=nn.L1Loss(), optimizer=SGD(model.parameters()))
+    value, gradient = found.losses[0](np.array([[1.0, 2.0]]), np.array([[1.0, 5.0]]))
+    assert (value, gradient.tolist()) == (1.5, [[0.0, 0.5]])
+
+
 def test_a_batch_of_which_no_sample_counts():
     model = mlp()
     loss = nn.CrossEntropyLoss(ignore_index=0)

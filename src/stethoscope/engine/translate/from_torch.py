@@ -120,9 +120,24 @@ class TorchReader:
         if layer.kind in FOLLOWERS:
             first = 1 if len(symbol.shape) == 3 else -1
             layer.units_on(symbol.layer.unit_axis if symbol.layer else first)
+        self._freeze(layer, module, place, frozen, trained)
         held = weights_of(module)
+        if held:
+            taken = {id(one.tensor) for known in self._held() for one in known.values()}
+            if any(id(one.tensor) in taken for one in held.values()):
+                raise TranslationError(f"{place} cannot be translated: it shares its parameters.")
+            self._modules[layer] = module
+            if getattr(module, "num_batches_tracked", None) is not None:
+                self._tracked[layer] = int(module.num_batches_tracked)
+        return layer
+
+    def _freeze(
+        self, layer: Layer, module: Any, place: str, frozen: bool, trained: set[int]
+    ) -> None:
+        """Says whether the layer is trained: all of it or nothing."""
+        read = {id(one.tensor) for one in weights_of(module).values()}
         parameters = list(module.parameters(recurse=False))
-        if {id(p) for p in parameters} - {id(one.tensor) for one in held.values()}:
+        if {id(p) for p in parameters} - read:
             names = ", ".join(n for n, _ in module.named_parameters(recurse=False))
             raise TranslationError(
                 f"{place} cannot be translated: the engine does not read all of its parameters "
@@ -143,14 +158,6 @@ class TorchReader:
                     + ("all batches" if frozen else "each batch")
                     + "; the engine does both or neither."
                 )
-        if held:
-            taken = {id(one.tensor) for known in self._held() for one in known.values()}
-            if any(id(one.tensor) in taken for one in held.values()):
-                raise TranslationError(f"{place} cannot be translated: it shares its parameters.")
-            self._modules[layer] = module
-            if getattr(module, "num_batches_tracked", None) is not None:
-                self._tracked[layer] = int(module.num_batches_tracked)
-        return layer
 
     def _held(self) -> Iterator[dict[str, Held]]:
         for module in self._modules.values():
@@ -187,10 +194,11 @@ def _problem(module: Any) -> str:
         return "it is a class of your own"
     if "forward" in vars(module):
         return "its forward has been replaced"
-    for name, tensor in module.named_parameters(recurse=False):
+    own = (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))
+    for name, tensor in own:
         if "Uninitialized" in type(tensor).__name__:
             return f"its {name} has no shape before the first batch"
-        if str(tensor.dtype) not in ("torch.float32", "torch.float64"):
+        if str(tensor.dtype) not in ("torch.float32", "torch.float64", "torch.int64"):
             return f"it computes in {str(tensor.dtype).removeprefix('torch.')}"
         if tensor.device.type == "meta":
             return f"its {name} has no values"

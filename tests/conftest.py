@@ -1,5 +1,6 @@
 """Shared fixtures: the command line in a process of its own."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -7,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from stethoscope.engine.examples import run as run_example
+
 SECONDS = 120
+
+
+@pytest.fixture(scope="session")
+def example_report(tmp_path_factory):
+    """Gives the report on an `Example`, which is trained once."""
+    folder = str(tmp_path_factory.mktemp("traces"))
+    return functools.cache(lambda example: run_example(example, trace_dir=folder))
 
 
 @pytest.fixture

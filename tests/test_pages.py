@@ -74,6 +74,15 @@ def test_a_page_is_found_by_code_and_by_name():
     assert pages.find("no-such-thing") is None
 
 
+def test_settings_of_the_reader_change_nothing(stethoscope, write, folder):
+    write("pyproject.toml", '[tool.stethoscope]\nignore = ["F003"]\n')
+    settings = {"STETHOSCOPE_DISABLE": "1", "STETHOSCOPE_ON_ERROR": "raise", "RANK": "1"}
+    shown = stethoscope("explain", "F003", env=settings)
+    assert shown.stdout == pages.find("F003").plain()
+    assert shown.stderr == ""
+    assert [path.name for path in folder.iterdir()] == ["pyproject.toml"]
+
+
 def test_a_terminal_gets_no_markup():
     text = pages.find("dead-units").plain()
     assert "](" not in text

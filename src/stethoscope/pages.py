@@ -179,7 +179,7 @@ def _list(title: str, words_: str, head: str, rows: list[str]) -> str:
 @functools.cache
 def _report(example: Example) -> Report:
     with tempfile.TemporaryDirectory(prefix="stethoscope-") as folder:
-        return examples.run(example, file="faulty.py", trace_dir=folder, quiet=True)
+        return examples.run(example, file="faulty.py", trace_dir=folder)
 
 
 def _program(example: Example) -> str:

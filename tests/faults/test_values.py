@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from stethoscope.engine.examples import run
-from stethoscope.example import CLASSIFIER, REGRESSOR, Example
-from stethoscope.types import Change, Op, Report, Severity
-
-
-def accused(report: Report) -> list[str]:
-    return [d.fault for d in report.diagnoses if d.severity is not Severity.NOTE]
-
-
-def applied(example: Example, change: Change) -> Example:
-    """The example with the change made by hand."""
-    if change.path == "optimizer.learning_rate":
-        return dataclasses.replace(example, learning_rate=change.value)
-    if change.path == "data.input[0]":
-        columns = change.value["standardize"]
-        assert len(columns) == 8
-        size = sum(c["std"] for c in columns.values()) / 8
-        return dataclasses.replace(example, input_scale=example.input_scale / size)
-    raise AssertionError(f"no way to apply {change}")
+from stethoscope.example import CLASSIFIER, REGRESSOR
+from stethoscope.types import Op
+from tests.faults.changes import accused, applied
 
 
 @pytest.mark.parametrize("start", [CLASSIFIER, REGRESSOR], ids=["classifier", "regressor"])
 @pytest.mark.parametrize("factor", [100, 1000, 10_000])
 def test_rate_that_is_too_high_gets_one_that_learns(start, factor, tmp_path):
-    broken = dataclasses.replace(start, learning_rate=start.learning_rate * factor)
+    broken = start.but(learning_rate=start.learning_rate * factor)
     report = run(broken, trace_dir=str(tmp_path))
     assert accused(report)[0] == "learning-rate-too-high"
     change = report.diagnoses[0].fixes[0].change
@@ -43,7 +26,7 @@ def test_rate_that_is_too_high_gets_one_that_learns(start, factor, tmp_path):
 
 @pytest.mark.parametrize("factor", [1e-5, 1e-4])
 def test_rate_that_is_too_low_gets_one_that_learns(factor, tmp_path):
-    broken = dataclasses.replace(CLASSIFIER, learning_rate=0.1 * factor)
+    broken = CLASSIFIER.but(learning_rate=0.1 * factor)
     report = run(broken, trace_dir=str(tmp_path))
     assert accused(report)[0] == "learning-rate-too-low"
     mended = run(applied(broken, report.diagnoses[0].fixes[0].change), trace_dir=str(tmp_path))
@@ -52,7 +35,7 @@ def test_rate_that_is_too_low_gets_one_that_learns(factor, tmp_path):
 
 @pytest.mark.parametrize("factor", [100.0, 300.0])
 def test_features_that_are_too_large_get_their_own_scale(factor, tmp_path):
-    broken = Example(input_scale=factor, learning_rate=0.3, steps=400)
+    broken = CLASSIFIER.but(input_scale=factor, learning_rate=0.3, steps=400)
     report = run(broken, trace_dir=str(tmp_path))
     assert accused(report)[0] == "unscaled-input"
     change = report.diagnoses[0].fixes[0].change

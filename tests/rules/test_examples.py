@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-
 import pytest
 
-from stethoscope.engine.examples import run
 from stethoscope.rules import all_rules
 from stethoscope.types import Severity
 
@@ -53,15 +50,9 @@ numbers that grow through the whole network are seen where they first pass a bou
 RULES = pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.name)
 
 
-@pytest.fixture(scope="module")
-def report(tmp_path_factory):
-    folder = str(tmp_path_factory.mktemp("traces"))
-    return functools.cache(lambda example: run(example, trace_dir=folder, quiet=True))
-
-
 @RULES
-def test_accuses_its_faulty_example_at_the_right_place(rule, report):
-    own = [s for s in report(rule.faulty).symptoms if s.name == rule.name]
+def test_accuses_its_faulty_example_at_the_right_place(rule, example_report):
+    own = [s for s in example_report(rule.faulty).symptoms if s.name == rule.name]
     assert own
     for place in (symptom.place for symptom in own):
         if rule.name in PLACES:
@@ -73,8 +64,8 @@ def test_accuses_its_faulty_example_at_the_right_place(rule, report):
 
 
 @RULES
-def test_names_the_line_of_the_program_that_wrote_it(rule, report):
-    for symptom in report(rule.faulty).symptoms:
+def test_names_the_line_of_the_program_that_wrote_it(rule, example_report):
+    for symptom in example_report(rule.faulty).symptoms:
         source = symptom.place.source
         if symptom.name == rule.name and not symptom.place.path.startswith("metrics."):
             assert source is not None
@@ -87,7 +78,7 @@ def test_the_places_are_of_rules():
 
 
 @RULES
-def test_leaves_its_healthy_example_alone(rule, report):
-    healthy = report(rule.healthy)
+def test_leaves_its_healthy_example_alone(rule, example_report):
+    healthy = example_report(rule.healthy)
     assert rule.name not in {symptom.name for symptom in healthy.symptoms}
     assert [d.fault for d in healthy.diagnoses if d.severity is not Severity.NOTE] == []

@@ -100,7 +100,7 @@ SPATIAL = {
     "softmax": ((3, 2, 4), [nn.Softmax2d(), nn.Softmax(dim=2), nn.LogSoftmax(-1), nn.Flatten()]),
     "max-pool": ((2, 7, 6), [nn.MaxPool2d(3, 2, padding=1, ceil_mode=True), nn.Flatten()]),
     "max-pool-ceil": ((2, 5), [nn.MaxPool1d(2, ceil_mode=True), nn.Flatten()]),
-    "max-pool-ceil-beyond": ((2, 4), [nn.MaxPool1d(1, 3, ceil_mode=True), nn.Flatten()]),
+    "max-pool-ceil-beyond": ((2, 3), [nn.MaxPool1d(1, 3, ceil_mode=True), nn.Flatten()]),
     "max-pool-ties": ((2, 6), [nn.ReLU(), nn.MaxPool1d(3, 1), nn.Flatten()]),
     "mean-pool": ((2, 5, 4), [nn.AvgPool2d(2, 1, padding=1), nn.Flatten()]),
     "mean-pool-not-padding": (

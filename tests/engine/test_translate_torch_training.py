@@ -133,6 +133,19 @@ def test_probabilities_of_exactly_0_and_1():
     equal(gradient, tensor.grad.numpy())
 
 
+@pytest.mark.parametrize("kind", [nn.CrossEntropyLoss, nn.NLLLoss])
+def test_other_classes_that_are_impossible(kind):
+    x, ids = np.array([[0.5, -np.inf, 0.2], [-0.1, -0.4, -np.inf]]), np.array([2, 0])
+    tensor = torch.tensor(x, requires_grad=True)
+    expected = kind()(tensor, torch.from_numpy(ids))
+    expected.backward()
+    model = mlp()
+    found = translate(model, loss=kind(), optimizer=SGD(model.parameters())).losses[0]
+    value, gradient = found(ids, x)
+    np.testing.assert_allclose(value, expected.item())
+    np.testing.assert_allclose(gradient, tensor.grad.numpy(), atol=1e-15)
+
+
 def test_an_absolute_error_of_0_has_no_gradient():
     model = nn.Sequential(nn.Linear(1, 2))
     found = translate(model, loss=nn.L1Loss(), optimizer=SGD(model.parameters()))

@@ -124,7 +124,10 @@ class _OfClasses(Loss, abc.ABC):
             # The mean over the values divides by their number: here it is by the weights.
             with np.errstate(invalid="ignore", divide="ignore"):  # no sample counts: NaN, as torch
                 chosen *= kinds(target.size) / total
-        values: Array = -(chosen * logs).sum(axis=1)
+        with np.errstate(invalid="ignore"):
+            products = chosen * logs
+        products[chosen == 0] = 0  # torch looks the others up not at all, also infinite ones
+        values: Array = -products.sum(axis=1)
         return values, lambda cotangent: back(chosen, cotangent)
 
     @abc.abstractmethod

@@ -101,14 +101,16 @@ def other_convolutions():
     return row(
         kl.Conv2DTranspose(3, 2, strides=2, activation="elu"),
         kl.DepthwiseConv2D(3, depth_multiplier=2),
-        kl.GroupNormalization(2, name="groups"),
+        kl.GroupNormalization(2),
         kl.Activation("sigmoid"),
         kl.UpSampling2D((2, 1)),
         kl.GlobalMaxPooling2D(),
-        kl.Dense(1),
+        kl.Dense(3),
         x=IMAGES,
-        y=REAL,
-        optimizer="sgd",
+        y=ONE_HOT,
+        optimizer=keras.optimizers.SGD(keras.optimizers.schedules.ExponentialDecay(0.1, 5, 0.7)),
+        loss=keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=0.1),
+        metrics=["accuracy"],
     )
 
 
@@ -190,9 +192,12 @@ def merges():
 
 
 def two_inputs():
+    """One of them goes through a model of its own."""
+    first, last = kl.Dense(4, "relu", name="one"), kl.Dense(3, name="two")
+    inner = keras.Sequential([keras.Input((5,)), first, last], name="inner")
     left, right = keras.Input((5,), name="left"), keras.Input((4, 3), name="right")
-    both = kl.Concatenate()([kl.Dense(4, "relu")(left), kl.Flatten()(right)])
-    model = keras.Model([left, right], kl.Dense(3)(both))
+    both = kl.Concatenate()([inner(left), kl.Flatten()(right)])
+    model = keras.Model([left, right], kl.Dense(3, name="one")(both))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile("nadam", loss, metrics=["accuracy"])
     return model, [X, SERIES], IDS
@@ -207,19 +212,9 @@ def two_outputs():
     return model, X, [REAL, ONE_HOT]
 
 
-def nested():
-    inner = keras.Sequential(
-        [keras.Input((5,)), kl.Dense(4, "relu", name="one"), kl.Dense(5, name="two")], name="inner"
-    )
-    inputs = keras.Input((5,))
-    model = keras.Model(inputs, kl.Dense(1, name="one")(inner(inputs)))
-    model.compile("adam", "mse")
-    return model, X, REAL
-
-
 def other_losses():
     inputs = keras.Input((5,))
-    hidden = kl.Dense(6, "tanh")(inputs)
+    hidden = kl.Dense(6, "hard_tanh")(inputs)
     ends = [
         kl.Dense(1, name="sign")(hidden),
         kl.Dense(3, "softmax", name="share")(hidden),
@@ -227,36 +222,22 @@ def other_losses():
         kl.Dense(3, name="direction")(hidden),
     ]
     model = keras.Model(inputs, ends)
-    model.compile("sgd", ["squared_hinge", "kl_divergence", "poisson", "cosine_similarity"])
+    losses = ["squared_hinge", "kl_divergence", "poisson", "cosine_similarity"]
+    model.compile(keras.optimizers.Adam(0.02, global_clipnorm=0.5), losses)
     return model, X, [2 * SIGNS - 1, ONE_HOT * 0.7 + 0.1, SIGNS * 3, X[:, :3]]
 
 
-def weighted():
-    model, x, y = inline_activations()
-    return model, x, y, WEIGHTS
-
-
 def regularizer():
-    return row(
+    """With weights of the samples."""
+    model, x, y = row(
         kl.Dense(6, "relu", kernel_regularizer=keras.regularizers.L1L2(0.01, 0.02)),
         kl.Dense(1, bias_regularizer="l2", kernel_regularizer="l1"),
         x=X,
         y=REAL,
         optimizer=keras.optimizers.Adagrad(0.05),
+        metrics=["mae"],
     )
-
-
-def smoothing():
-    loss = keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=0.1)
-    optimizer = keras.optimizers.Adamax(keras.optimizers.schedules.ExponentialDecay(0.02, 5, 0.7))
-    inner = kl.Dense(6, "relu"), kl.Dense(3)
-    return row(*inner, x=X, y=ONE_HOT, optimizer=optimizer, loss=loss, metrics=["accuracy"])
-
-
-def clipped():
-    inner = kl.Dense(6, "hard_tanh"), kl.Dense(1)
-    optimizer = keras.optimizers.Adam(0.02, global_clipnorm=0.5)
-    return row(*inner, x=X, y=REAL, optimizer=optimizer, loss="mape", metrics=["mse"])
+    return model, x, y, WEIGHTS
 
 
 def dead_and_saturated():
@@ -289,12 +270,8 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
         merges,
         two_inputs,
         two_outputs,
-        nested,
         other_losses,
-        weighted,
         regularizer,
-        smoothing,
-        clipped,
         dead_and_saturated,
     )
 }

@@ -56,7 +56,7 @@ def with_torch(monkeypatch, folder) -> Report:
 def with_the_engine(monkeypatch, folder) -> Report:
     from stethoscope.engine.run import Run
 
-    monkeypatch.setattr(Run, "record", breaking(Run.record))
+    monkeypatch.setattr(Run, "take", breaking(Run.take))
     rows = np.random.default_rng(0).normal(size=(640, 4))
     model = engine.Sequential([engine.Dense(1)])
     model.compile("sgd", "mse")

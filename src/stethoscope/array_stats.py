@@ -72,28 +72,29 @@ def _describe_together(tensors: Sequence[Tensor]) -> FloatArray:
     rows[:, POSITION[Stat.COUNT]] = counts
     close = (squares < TINY_64) | (variance < CANCELLATION_64 * squares)
     exact = ~np.isfinite(squares) | (close & (low < high))
+    saturated, dead = POSITION[Stat.SATURATED_SHARE], POSITION[Stat.DEAD_SHARE]
+    smallest, largest, none = low.tolist(), high.tolist(), zeros.tolist()  # faster one by one
     batches: dict[int, list[int]] = {}
     for i, (values, saturation, axis) in enumerate(tensors):
-        if exact[i]:  # not finite, or so small or so alike that rounding would decide
-            rows[i] = stats.describe(values, saturation=saturation, unit_axis=axis)
-            continue
         if saturation is not None:
-            outside = (low[i] <= saturation[0] or high[i] >= saturation[1]) and (
-                np.count_nonzero((values <= saturation[0]) | (values >= saturation[1]))
-            )
-            rows[i, POSITION[Stat.SATURATED_SHARE]] = outside / counts[i]
+            rows[i, saturated] = 0.0
+            if smallest[i] <= saturation[0] or largest[i] >= saturation[1]:
+                outside = (values <= saturation[0]) | (values >= saturation[1])
+                rows[i, saturated] = np.count_nonzero(outside) / values.size
         if axis is not None and values.ndim >= 2:
-            units = values.shape[axis]
-            enough = zeros[i] * units >= counts[i]
-            dead = _dead(values == 0, axis % values.ndim) if enough else 0.0
-            rows[i, POSITION[Stat.DEAD_SHARE]] = dead
-            batches.setdefault(len(values), []).append(i)
+            enough = none[i] * values.shape[axis] >= values.size
+            rows[i, dead] = _dead(values == 0, axis % values.ndim) if enough else 0.0
+            if not exact[i]:
+                batches.setdefault(len(values), []).append(i)
     for size, members in batches.items():
         wide = [flat[starts[i] : starts[i] + counts[i]].reshape(size, -1) for i in members]
         widths = counts[members] // size
         between = _between_samples(np.concatenate(wide, axis=1), squares[members], widths)
         between[low[members] == high[members]] = 0.0
         rows[members, POSITION[Stat.SAMPLE_STD]] = np.sqrt(between)
+    for i in np.flatnonzero(exact).tolist():  # not finite, or rounding would decide
+        values, saturation, axis = tensors[i]
+        rows[i] = stats.describe(values, saturation=saturation, unit_axis=axis)
     return rows
 
 

@@ -10,6 +10,7 @@ import contextlib
 import os
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -129,6 +130,8 @@ class Monitor:
         schedule: Which steps to probe.
         should_stop: An ERROR is confirmed and the settings ask to stop.
         failed: An error of ours ended the watching, or part of the judging.
+        catch_up: Called before a report: an adapter that looks at several steps together hands over
+            those that it still holds.
     """
 
     def __init__(self, session: Session, program: Program, writer: TraceWriter | None) -> None:
@@ -137,6 +140,8 @@ class Monitor:
         fixed = every is not None or bool(os.environ.get("CI"))  # there runs are compared
         self.schedule = Schedule(every or PROBE_EVERY, share=None if fixed else SHARE)
         self.should_stop = False
+        self.catch_up: Callable[[], None] = lambda: None
+        self._together = False
         self._writer = writer
         self._judge = Judge(session.config)
         self.recorder = Recorder(program, writer, self._take)
@@ -172,6 +177,22 @@ class Monitor:
         """
         self._next_step = step + 1
         self.recorder.end_step(step, epoch, batch)
+        if not self._together:
+            self._act()
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Steps that end inside are judged together, which costs less.
+
+        Raises:
+            FaultyTrainingError: As `end_step`, when it is left.
+        """
+        self._together = True
+        try:
+            yield
+        finally:
+            self._together = False
+        self._judge_waiting()
         self._act()
 
     def end_epoch(self, step: int, epoch: int) -> None:
@@ -181,6 +202,7 @@ class Monitor:
 
     def report(self) -> Report:
         """What can be said so far."""
+        self.catch_up()
         self._judge_waiting()
         program = self.recorder.program
         meta: dict[str, Any] = {
@@ -213,6 +235,7 @@ class Monitor:
     def close(self) -> Report:
         """Ends the run: judges what is left and closes the trace."""
         if self._ended is None:
+            self.catch_up()
             if self.recorder.pending:
                 self.recorder.end_step(self._next_step)  # the step that never came to its end
             elif not self.recorder.rows_written and self.recorder.program.losses:
@@ -233,6 +256,8 @@ class Monitor:
 
     def _take(self, row: Row) -> None:
         self._waiting.append(row)
+        if self._together:
+            return
         if row.probed or row.events or len(self._waiting) >= ROWS_BEFORE_JUDGING:
             self._judge_waiting()
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from stethoscope.program import Program
-from stethoscope.row import Event, Row, RowKind, Slots
+from stethoscope.row import Event, Row, RowKind, Slots, slot_of
 from stethoscope.stats import TENSOR_STATS, FloatArray, nonfinite
 from stethoscope.trace import TraceWriter
 from stethoscope.types import Phase, Slot, Stage
@@ -41,6 +41,9 @@ class Recorder:
         self._writer = writer
         self._on_row = on_row
         self._stats: dict[int, FloatArray] = {}
+        self._table: FloatArray | None = None
+        self._known: tuple[Slot, ...] = ()
+        self._numbers: list[int] = []
         self._scalars: dict[int, float] = {}
         self._events: list[Event] = []
 
@@ -62,10 +65,32 @@ class Recorder:
         A second observation of a slot in one step (a shared layer, an accumulated micro-batch)
         replaces the first only when it holds more non-finite elements.
         """
+        self._spread()
         number = self.slots.add(slot)
         seen = self._stats.get(number)
         if seen is None or nonfinite(statistics) > nonfinite(seen):
             self._stats[number] = statistics
+
+    def observe_all(self, slots: tuple[Slot, ...], statistics: FloatArray) -> None:
+        """Records the statistics of many tensors; as `observe` does, one after the other.
+
+        Args:
+            slots: Of the tensors; the same object as at the last step costs least.
+            statistics: [tensors, `TENSOR_STATS`]; not written into afterwards.
+        """
+        if slots is not self._known:
+            self._known, self._numbers = slots, [self.slots.add(slot) for slot in slots]
+        if self._stats or self._table is not None or len(set(self._numbers)) < len(slots):
+            for slot, vector in zip(slots, statistics, strict=True):
+                self.observe(slot, vector)
+        else:
+            self._table = statistics
+
+    def _spread(self) -> None:
+        """One vector for each tensor, where they came as a table."""
+        if self._table is not None:
+            self._stats = dict(zip(self._numbers, self._table, strict=True))
+            self._table = None
 
     def scalar(
         self,
@@ -82,7 +107,7 @@ class Recorder:
         value = float(value)
         if not np.isfinite(value):
             self.event("nonfinite", stage=stage, layer=layer, param=param, phase=phase, value=value)
-        self._scalars[self.slots.add(Slot(layer, param, stage, phase))] = value
+        self._scalars[self.slots.add(slot_of(layer, param, stage, phase))] = value
 
     def event(self, kind: str, **payload: Any) -> None:
         """Records something that happened in the current step."""
@@ -99,15 +124,18 @@ class Recorder:
     @property
     def pending(self) -> bool:
         """Whether something was recorded since the last row."""
-        return bool(self._stats or self._scalars or self._events)
+        seen = self._stats or self._table is not None
+        return bool(seen or self._scalars or self._events)
 
     def _finish(self, step: int, epoch: int, batch: int, kind: RowKind) -> Row:
         scalars = np.full(self.slots.scalars(), np.nan)
         for number, value in self._scalars.items():
             scalars[number] = value
         stats = None
-        if self._stats:
+        if self._stats or self._table is not None:
             stats = np.full((self.slots.tensors(), len(TENSOR_STATS)), np.nan)
+            if self._table is not None:
+                stats[self._numbers] = self._table
             for number, vector in self._stats.items():
                 stats[number] = vector
         order, events = self.rows_written, tuple(self._events)
@@ -115,7 +143,7 @@ class Recorder:
             order, step, epoch, batch, kind, self._program, self.slots, scalars, stats, events
         )
         self.rows_written += 1
-        self._stats, self._scalars, self._events = {}, {}, []
+        self._stats, self._table, self._scalars, self._events = {}, None, {}, []
         if self._writer is not None:
             if self._unsaved_program:
                 self._writer.program(order, self._program)

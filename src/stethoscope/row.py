@@ -34,6 +34,7 @@ class Event:
     payload: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
+slot_of = functools.lru_cache(maxsize=1024)(Slot)  # the scalars of a run are few
 _NONFINITE = [POSITION[Stat.NAN_COUNT], POSITION[Stat.INF_COUNT]]
 
 
@@ -123,7 +124,7 @@ class Row:
         self, stage: Stage, layer: str = "", param: str = "", phase: Phase = Phase.TRAIN
     ) -> float:
         """A LOSS, METRIC or HYPER value of this step; NaN when it was not recorded."""
-        return self.get(Slot(layer, param, stage, phase))
+        return self.get(slot_of(layer, param, stage, phase))
 
     def each(
         self, stage: Stage, stat: Stat = Stat.VALUE, phase: Phase = Phase.TRAIN

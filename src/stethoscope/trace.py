@@ -30,7 +30,7 @@ import sqlite3
 import statistics
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ FORMAT = 1
 COMMIT_SECONDS = 1.0  # of training between two commits, however dear they are
 COMMIT_SHARE = 0.02  # of the time may go into commits: a local disk takes about 10 microseconds
 LAST_COMMITS = 9  # an odd number: the median of what they took
+MOST_ROWS = 64  # that wait for the next commit
 FIRST_ROWS = 3  # committed at once: a run that is killed early leaves what it was
 
 _SCHEMA = """
@@ -86,6 +87,8 @@ class TraceWriter:
         self._written = [0, 0]
         self._last_commit = time.perf_counter()
         self._commits: deque[float] = deque(maxlen=LAST_COMMITS)
+        self._steps: list[tuple[Any, ...]] = []
+        self._probes: list[tuple[int, bytes]] = []
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             for stale in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
@@ -112,14 +115,15 @@ class TraceWriter:
     def row(self, row: Row) -> None:
         """Appends one row with its events; commits when it is time."""
         self._slots(row.slots)
-        scalars = row.scalars.astype("<f8").tobytes()
+        scalars = row.scalars.astype("<f8", copy=False).tobytes()
         step = (row.order, row.step, row.epoch, row.batch, row.kind.value, scalars)
-        self._many("INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?)", [step])
+        self._steps.append(step)
         if row.stats is not None:
-            blob = row.stats.astype("<f8").tobytes()
-            self._many("INSERT INTO probes VALUES (?, ?)", [(row.order, blob)])
+            self._probes.append((row.order, row.stats.astype("<f8", copy=False).tobytes()))
         for event in row.events:
             self.event(row.order, row.step, event)
+        if len(self._steps) >= MOST_ROWS:
+            self._put()
         waited = time.perf_counter() - self._last_commit
         if row.events or row.order < FIRST_ROWS or waited > self._patience():
             self.commit()
@@ -137,6 +141,7 @@ class TraceWriter:
 
     def commit(self) -> None:
         """Makes everything so far survive a kill."""
+        self._put()
         begun = time.perf_counter()
         self._run(lambda: (self._db.execute("COMMIT"), self._db.execute("BEGIN")))
         self._last_commit = time.perf_counter()
@@ -147,6 +152,7 @@ class TraceWriter:
         if os.getpid() != self._pid:
             return
         self.meta({"ended": time.time()})
+        self._put()
         self._run(lambda: self._db.execute("COMMIT"))
         with contextlib.suppress(sqlite3.Error):  # a reader may be in the way
             self._db.execute("PRAGMA journal_mode=DELETE")  # so that reading leaves no files
@@ -155,6 +161,13 @@ class TraceWriter:
         except sqlite3.Error as error:
             self.problem = self.problem or str(error)
         self._pid = -1
+
+    def _put(self) -> None:
+        """Hands the rows that wait to the database: together they cost less."""
+        steps, self._steps = self._steps, []
+        probes, self._probes = self._probes, []
+        self._many("INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?)", steps)
+        self._many("INSERT INTO probes VALUES (?, ?)", probes)
 
     def _patience(self) -> float:
         """Seconds between two commits."""
@@ -177,8 +190,9 @@ class TraceWriter:
         self._many("INSERT INTO slots VALUES (?, ?, ?, ?, ?, ?)", rows)
         self._written = list(sizes)
 
-    def _many(self, statement: str, rows: list[tuple[Any, ...]]) -> None:
-        self._run(lambda: self._db.executemany(statement, rows))
+    def _many(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        if rows:
+            self._run(lambda: self._db.executemany(statement, rows))
 
     def _run(self, action: Any) -> None:
         if self.problem is not None or os.getpid() != self._pid:

@@ -173,7 +173,7 @@ def test_everything_goes_also_when_the_users_program_fails(settings):
     assert everywhere == made.listeners == []
 
 
-@pytest.mark.parametrize("method", ["__init__", "record"])
+@pytest.mark.parametrize("method", ["__init__", "take"])
 @WAYS
 def test_an_error_of_ours_does_not_cost_the_training(train, method, settings, monkeypatch):
     def broken(self, *_, **__):

@@ -49,6 +49,10 @@ class Harm:
     enough: bool = True
     criterion: bool = True
 
+    def alike(self, other: Harm) -> bool:
+        """Whether both say the same, whatever the figures."""
+        return dataclasses.replace(other, reason=self.reason) == self
+
 
 def judge(program: Program, measured: Measurements) -> Harm:
     """Whether the run is harmed, learning, or whether it cannot be known yet."""

@@ -111,9 +111,9 @@ class Judge:
     def _update(self, row: Row, rules: Sequence[Rule] | None) -> list[Symptom]:
         self._measured.add(row)
         found: list[Symptom] = []
+        revised = self._last is None or row.program is not self._last.program
         if rules is None:
             plain = not (row.probed or row.events)
-            revised = self._last is None or row.program is not self._last.program
             rules = self._scalar_rules if plain and not revised else self._rules
         for rule in rules:
             if rule.code in self._broken:
@@ -131,9 +131,11 @@ class Judge:
         self._stale = True
         due = row.step <= LEAST_STEPS or row.step - self._looked >= CHECK_EVERY
         if found or row.events or (row.probed and due):
-            self._harm, self._diagnoses = self._diagnose(self._last, self._confirmed)
-            self._stale = False
-            self._looked = row.step
+            harm, self._looked = harms.judge(row.program, self._measured), row.step
+            if found or row.events or revised or not harm.alike(self._harm):
+                self._diagnoses = self._diagnose(row, harm, self._confirmed)
+                self._stale = False
+            self._harm = harm
         return found
 
     def new_errors(self) -> list[Diagnosis]:
@@ -163,7 +165,8 @@ class Judge:
         harm, diagnoses = self._harm, self._diagnoses
         try:
             if self._stale and self._last is not None:
-                harm, diagnoses = self._diagnose(self._last, dict(self._confirmed))
+                harm = harms.judge(self._last.program, self._measured)
+                diagnoses = self._diagnose(self._last, harm, dict(self._confirmed))
         except Exception as error:
             self.fail(f"judging failed: {type(error).__name__}: {error}")
         skipped = self._skipped()
@@ -186,11 +189,10 @@ class Judge:
         )
 
     def _diagnose(
-        self, row: Row, confirmed: dict[tuple[str, Severity], int]
-    ) -> tuple[harms.Harm, list[Diagnosis]]:
+        self, row: Row, harm: harms.Harm, confirmed: dict[tuple[str, Severity], int]
+    ) -> list[Diagnosis]:
         """What can be said after `row`, with the step at which each severity was reached."""
         program = row.program
-        harm = harms.judge(program, self._measured)
         standing = self._standing(program)
         findings = Findings(program, standing, self._measured)
         suspects: list[Suspect] = []
@@ -203,7 +205,7 @@ class Judge:
             except Exception as error:  # as for rules
                 self._broken[fault.name] = f"{fault.name} failed: {type(error).__name__}: {error}"
         ranked = rank(suspects, standing, harm)
-        return harm, [_confirm(diagnosis, row.step, confirmed) for diagnosis in ranked]
+        return [_confirm(diagnosis, row.step, confirmed) for diagnosis in ranked]
 
     def _standing(self, program: Program) -> tuple[Symptom, ...]:
         """The symptoms that still hold: what was said of the Program is asked of it again.

@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import functools
+import math
+import time
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from stethoscope.agreement import CORRELATION, correlation
-from stethoscope.array_stats import Tensor, describe_many
+from stethoscope.array_stats import describe
 from stethoscope.data import DataProfile
-from stethoscope.engine.describe import applied, program
+from stethoscope.engine.describe import program
 from stethoscope.engine.layers._base import Array, Shape
 from stethoscope.engine.losses._base import same_rank
-from stethoscope.engine.network import Network, Pass
+from stethoscope.engine.observe import Observer, Slots
 from stethoscope.engine.training import Step, Trainable
 from stethoscope.monitor import Monitor, Session
 from stethoscope.nonfinite import bad_rows, first_nonfinite
 from stethoscope.program import DataSpec, Program
 from stethoscope.stats import POSITION, FloatArray
 from stethoscope.types import Phase, Slot, Stage, Stat
-from stethoscope.vocabulary import ACTIVATIONS, LayerKind
 
 LEARNING_RATE = "learning_rate"
 CHUNK = 4096  # rows that are looked at together
 MAX_SCANS = 3  # per run: what is non-finite once stays so
 REVISE_AT = frozenset({1, 2, 5, 10, 20, 40})  # batches looked at: each revision is stored
 PROFILED = max(REVISE_AT)
+TOGETHER = 16  # steps: ten times fewer calls, and an error is told a few milliseconds later
+LARGE = 1 << 20  # bytes of steps that are held: of larger ones the numbers are the cost
+LONGEST = 0.25  # seconds that a step is held
+_NONFINITE = [POSITION[Stat.NAN_COUNT], POSITION[Stat.INF_COUNT]]
 
 
 class Run:
@@ -55,15 +60,50 @@ class Run:
         self._predictions = [DataProfile() for _ in model.losses]
         self._data(inputs, targets, whole)
         self.monitor: Monitor = session.open(self._program())
+        self._observer = Observer(model.network)
+        self._held: list[tuple[Step, bool]] = []
+        self._since = 0.0
 
     def goes_on(self, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         """Another `fit` of the same model."""
+        self.catch_up()
         self._data(inputs, targets, whole=True)
         self._revise()
 
-    def record(self, step: Step) -> None:
-        """Hands a step's numbers to the recorder; tensors when the schedule says so."""
-        recorder, schedule = self.monitor.recorder, self.monitor.schedule
+    def take(self, step: Step) -> None:
+        """Records a step; where many in a row are probed, together with those that follow.
+
+        Raises:
+            FaultyTrainingError: with `on_error="raise"`.
+        """
+        now, schedule = time.perf_counter(), self.monitor.schedule
+        if not self._held:
+            self._since = now
+        probed = schedule.probe(step.number)
+        self._held.append((step, probed))
+        held = len(self._held)
+        goes_on = step.lasting and probed and schedule.probe(step.number + 1)
+        late = held >= TOGETHER or step.number < schedule.dense or now - self._since > LONGEST
+        if not goes_on or late or held * _size(step) > LARGE or not _finite(step):
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        """Records the steps that are still held."""
+        steps, self._held = self._held, []
+        if not steps:
+            return
+        if self._observer.network is not self.model.network:
+            self._observer = Observer(self.model.network)
+        scanned = [one for one, probed in steps if probed or (self._scans and not _finite(one))]
+        seen = dict(zip(map(id, scanned), self._observer.describe(scanned), strict=True))
+        with self.monitor.together() if len(steps) > 1 else contextlib.nullcontext():
+            for step, probed in steps:
+                self._record(step, probed, seen.get(id(step)))
+                self.monitor.end_step(step.number, step.epoch, step.batch)
+
+    def _record(self, step: Step, probed: bool, seen: tuple[Slots, FloatArray] | None) -> None:
+        """Hands a step's numbers to the recorder."""
+        recorder = self.monitor.recorder
         recorder.scalar(Stage.HYPER, step.rate, param=LEARNING_RATE)
         for name, value in step.metrics.items():
             recorder.scalar(Stage.METRIC, value, param=name)
@@ -71,25 +111,29 @@ class Run:
             for i, value in enumerate(step.losses):
                 recorder.scalar(Stage.LOSS, value, param=str(i))
         recorder.scalar(Stage.LOSS, step.loss)
-        probed = schedule.probe(step.number)
-        if not probed and (self._scans == 0 or _finite(step)):
+        if seen is None:
             return
-        seen = observations(self.model, step)
         if probed:
             self._profile(step)
             self._correlate(step)
-            for slot, vector in seen:
-                if not slot.stage.is_scalar:
-                    recorder.observe(slot, vector)
-        first = first_nonfinite(seen) if self._scans > 0 else None
-        if first is not None:
-            self._scans -= 1
-            schedule.alarm(step.number)
-            slot, vector = first
-            what = "nan" if vector[POSITION[Stat.NAN_COUNT]] > 0 else "inf"
-            rows = bad_rows(_samples(self.model, step, slot))
-            where = {"stage": slot.stage, "layer": slot.layer, "param": slot.param}
-            recorder.event("nonfinite", **where, rows=rows, what=what, step=step.number)
+            recorder.observe_all(*seen)
+        bad = (seen[1][:, _NONFINITE] > 0).any() or not math.isfinite(step.loss)
+        if bad and self._scans > 0:
+            self._tell_nonfinite(step, seen)
+
+    def _tell_nonfinite(self, step: Step, seen: tuple[Slots, FloatArray]) -> None:
+        observations = list(zip(*seen, strict=True))
+        loss = (Slot("", "", Stage.LOSS), describe(step.loss))
+        first = first_nonfinite([*observations, loss])
+        if first is None:
+            return
+        self._scans -= 1
+        self.monitor.schedule.alarm(step.number)
+        slot, vector = first
+        what = "nan" if vector[POSITION[Stat.NAN_COUNT]] > 0 else "inf"
+        rows = bad_rows(self._observer.samples(step, slot))
+        where = {"stage": slot.stage, "layer": slot.layer, "param": slot.param}
+        self.monitor.recorder.event("nonfinite", **where, rows=rows, what=what, step=step.number)
 
     def _correlate(self, step: Step) -> None:
         """Whether the predictions of a model with one output go with its targets."""
@@ -99,8 +143,11 @@ class Run:
             if value is not None:
                 self.monitor.recorder.scalar(Stage.LOSS, value, param=CORRELATION)
 
-    def held_out(self, figures: Mapping[str, float], epoch: int) -> None:
-        """Records an epoch's figures on data that is not trained on."""
+    def end_epoch(self, figures: Mapping[str, float], epoch: int) -> None:
+        """Records an epoch's figures on data that is not trained on, if there are any."""
+        self.catch_up()
+        if not figures:
+            return
         recorder, phase = self.monitor.recorder, Phase.VALIDATION
         for name, value in figures.items():
             if name == "loss":
@@ -174,36 +221,6 @@ class Run:
         ]
 
 
-def observations(model: Trainable, step: Step) -> list[tuple[Slot, FloatArray]]:
-    """The statistics of every stage of a step, in the order in which it computed them."""
-    network, done = model.network, step.done
-    first = len(network.inputs)
-    seen = [(Slot("", str(i), Stage.INPUT), Tensor(x)) for i, x in enumerate(step.inputs)]
-    seen += [(Slot("", str(i), Stage.TARGET), Tensor(y)) for i, y in enumerate(step.targets)]
-    for index, node in enumerate(network.nodes):
-        axis, before = node.layer.unit_axis, _before(network, done, index)
-        if before is not None:
-            saturation = _saturation(applied(node.layer) or "")
-            seen.append(
-                (Slot(node.path, "", Stage.PRE_ACTIVATION), Tensor(before, saturation, axis))
-            )
-        after = Tensor(done.values[first + index], None, axis)
-        seen.append((Slot(node.path, "", Stage.OUTPUT), after))
-    seen.append((Slot("", "", Stage.LOSS), Tensor(np.asarray(step.loss))))
-    for index in range(len(network.nodes) - 1, -1, -1):
-        gradient = done.gradients[first + index]
-        if gradient is not None:
-            path = network.nodes[index].path
-            seen.append((Slot(path, "", Stage.OUTPUT_GRAD), Tensor(gradient)))
-    for name, old in step.before.items():
-        layer, param = name.rsplit("/", 1)
-        seen.append((Slot(layer, param, Stage.WEIGHT_GRAD), Tensor(step.gradients[name])))
-        seen.append((Slot(layer, param, Stage.WEIGHT), Tensor(old)))
-        seen.append((Slot(layer, param, Stage.UPDATE), Tensor(network.weights[name] - old)))
-    slots, tensors = zip(*seen, strict=True)
-    return list(zip(slots, describe_many(tensors), strict=True))
-
-
 def aligned(target: Shape, prediction: Shape) -> tuple[Shape, Shape]:
     """The shapes that a loss compares, after it has made the ranks equal.
 
@@ -215,40 +232,14 @@ def aligned(target: Shape, prediction: Shape) -> tuple[Shape, Shape]:
     return pair[0].shape, pair[1].shape
 
 
-def _before(network: Network, done: Pass, index: int) -> Array | None:
-    """What the activation of a node is applied to; None where there is nothing to tell apart."""
-    node = network.nodes[index]
-    if node.layer.kind is LayerKind.ACTIVATION:  # also one that has weights, as PReLU
-        return done.values[node.inputs[0]]
-    activation = node.layer.activation
-    return None if activation is None or activation.name == "linear" else done.before[index]
-
-
-@functools.cache
-def _saturation(activation: str) -> tuple[float, float] | None:
-    facts = ACTIVATIONS.get(activation)
-    return facts.saturation if facts and np.isfinite(facts.saturation).any() else None
-
-
-def _samples(model: Trainable, step: Step, slot: Slot) -> Array:
-    """The tensor of a slot whose first axis is the samples; an empty array for any other."""
-    network = model.network
-    if slot.stage is Stage.INPUT:
-        return step.inputs[int(slot.param)]
-    if slot.stage is Stage.TARGET:
-        return step.targets[int(slot.param)]
-    places = {node.path: i for i, node in enumerate(network.nodes)}
-    if slot.stage is Stage.PRE_ACTIVATION:
-        before = _before(network, step.done, places[slot.layer])
-        return np.empty(0) if before is None else before
-    if slot.stage is Stage.OUTPUT:
-        return step.done.values[len(network.inputs) + places[slot.layer]]
-    return np.empty(0)
+def _size(step: Step) -> int:
+    """Bytes of what the network computed."""
+    return sum(values.nbytes for values in step.done.values)
 
 
 def _finite(step: Step) -> bool:
     """Whether loss and gradients are finite: one pass over the gradients."""
     total = step.loss
     for gradient in step.gradients.values():
-        total += float(np.abs(gradient).sum())
-    return bool(np.isfinite(total))
+        total += float(np.add.reduce(gradient, axis=None))
+    return math.isfinite(total)

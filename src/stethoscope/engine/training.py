@@ -41,7 +41,9 @@ class Step:
         totals: Name to the pair of numbers that the metric is computed from.
         rate: The learning rate.
         gradients: Of each weight, as the optimizer got them.
-        before: Each trained weight before the update; `Network.weights` holds it after.
+        before, after: Each trained weight before the update, and after it.
+        lasting: Nobody writes into these arrays later: they may be looked at together with those of
+            the next steps.
     """
 
     number: int
@@ -57,6 +59,8 @@ class Step:
     rate: float
     gradients: Mapping[str, Array]
     before: Mapping[str, Array]
+    after: Mapping[str, Array]
+    lasting: bool = False
 
 
 class Batch(NamedTuple):
@@ -230,7 +234,7 @@ class Trainable(abc.ABC):
 
         self.weighted = weight is not None
         return self.fit_batches(
-            batches, plan, data=(inputs, targets), held_out=held_out, verbose=verbose
+            batches, plan, data=(inputs, targets), held_out=held_out, verbose=verbose, lasting=True
         )
 
     def fit_batches(
@@ -241,6 +245,7 @@ class Trainable(abc.ABC):
         data: tuple[Sequence[Array], Sequence[Array]] | None = None,
         held_out: Callable[[], dict[str, float]] = dict,
         verbose: int = 0,
+        lasting: bool = False,
     ) -> History:
         """Trains on batches that somebody else draws.
 
@@ -250,6 +255,7 @@ class Trainable(abc.ABC):
             data: All inputs and all targets, for the listeners; None when unknown.
             held_out: Gives the figures on held-out data after an epoch.
             verbose: 0 prints nothing, 1 a line an epoch.
+            lasting: Each batch has arrays of its own, which nobody writes into.
         """
         self.plan, epochs, history = plan, plan.epochs or 1, History()
         if data is not None:
@@ -258,7 +264,7 @@ class Trainable(abc.ABC):
         for epoch in range(epochs):
             running = Running(self.metrics)
             for number, batch in enumerate(batches()):
-                step = self._train(batch, epoch, number)
+                step = self._train(batch, epoch, number, lasting)
                 running.add(step.loss, step.totals, len(batch.inputs[0]))
                 if self.stopped:
                     return history
@@ -281,7 +287,7 @@ class Trainable(abc.ABC):
         return self._train(Batch(self._arrays(x), self._targets(y), sample_weight), 0, self.steps)
 
     @np.errstate(all="ignore")  # what overflows is seen by the listeners, not by a warning
-    def _train(self, batch: Batch, epoch: int, number: int) -> Step:
+    def _train(self, batch: Batch, epoch: int, number: int, lasting: bool = False) -> Step:
         optimizer, network = self._optimizer(), self.network
         inputs, targets, sample_weight = batch
         done = network.forward(inputs, training=True)
@@ -315,6 +321,8 @@ class Trainable(abc.ABC):
             rate=rate,
             gradients=gradients,
             before=before,
+            after={name: network.weights[name] for name in before},
+            lasting=lasting,
         )
         self.steps += 1
         for listener in self._listening():

@@ -5,7 +5,9 @@ Nothing has to be hooked: the engine hands out each `Step` with all its values.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -67,17 +69,18 @@ class Watch:
         run = self._runs.get(model)
         if run is None or not self._active:
             return False
-        begun = time.perf_counter()
-        self._guarded(lambda: run.record(step))
-        run.monitor.spent(time.perf_counter() - begun)
-        run.monitor.end_step(step.number, step.epoch, step.batch)
-        return run.monitor.should_stop
+        monitor = run.monitor
+        begun, judging = time.perf_counter(), monitor.seconds
+        self._guarded(lambda: run.take(step))
+        judging = monitor.seconds - judging  # counted already
+        monitor.spent(time.perf_counter() - begun - judging)
+        return monitor.should_stop
 
     def epoch(self, model: Trainable, epoch: int, held_out: Mapping[str, float]) -> None:
         """Records the figures on held-out data."""
         run = self._runs.get(model)
-        if run is not None and held_out:
-            self._guarded(lambda: run.held_out(held_out, epoch))
+        if run is not None:
+            self._guarded(lambda: run.end_epoch(held_out, epoch))
 
     def _open(
         self, model: Trainable, inputs: Sequence[Array], targets: Sequence[Array], *, whole: bool
@@ -85,11 +88,16 @@ class Watch:
         def work() -> None:
             run = self._runs.get(model)
             if run is None:
-                self._runs[model] = Run(model, self.session, inputs, targets, whole=whole)
+                run = self._runs[model] = Run(model, self.session, inputs, targets, whole=whole)
+                run.monitor.catch_up = functools.partial(self._catch_up, run)
             else:
                 run.goes_on(inputs, targets)
 
         self._guarded(work)
+
+    def _catch_up(self, run: Run) -> None:
+        with contextlib.suppress(FaultyTrainingError):  # the training is over, or goes on elsewhere
+            self._guarded(run.catch_up)
 
     def _guarded(self, work: Callable[[], None]) -> None:
         """Runs code of ours: its failure is told and ends the watching, not the training."""

@@ -252,7 +252,7 @@ def _look(model: Trainable) -> list[str]:
         lines += [
             f"    # weight = {text(trained[0])}",
             "    # print(step.before[weight].std(), step.gradients[weight].std())",
-            "    # print((model.network.weights[weight] - step.before[weight]).std())",
+            "    # print((step.after[weight] - step.before[weight]).std())",
         ]
     return [*lines, "", ""]
 

@@ -28,9 +28,10 @@ def as_read(text):
 
     def block(found):
         words = " ".join(found.group(1).partition("evidence")[0].split())
-        return re.sub(r"[-+]?\d[\d.,e+-]*", "#", words)
+        return re.sub(r"[-+]?\d[\d.,e+-]*|\b(?:nan|inf)\b", "#", words)
 
     text = re.sub(r"```text\n(.*?)```", block, text, flags=re.DOTALL)
+    text = re.sub(r"(?m)^The same of: .*$", "", text)
     return re.sub(r"(?m)^The diagnosis of the run: .*$", lambda m: m.group().split(")")[0], text)
 
 

@@ -140,6 +140,14 @@ def test_every_stage_is_in_view_and_judged(engine):
     assert np.isfinite(before[:20]).all()
 
 
+def test_a_schedule_has_a_line_of_its_own(engine):
+    rate = keras.optimizers.schedules.ExponentialDecay(0.01, 10, 0.9)
+    network(optimizer=keras.optimizers.Adam(rate)).fit(X, Y, **FIT)
+    (optimizer,) = engine._monitors[-1].recorder.program.optimizers
+    assert optimizer.source.text.startswith("network(optimizer=keras")
+    assert optimizer.rate_source.text.startswith("rate = keras")
+
+
 def test_a_faulty_program(engine):
     model = network(loss="mse", rate=0.0)
     model.fit(X, np.eye(2)[Y], **FIT | {"epochs": 10})

@@ -15,6 +15,8 @@ from stethoscope.engine.training import Trainable
 from stethoscope.program import DataSpec, LayerSpec, LossSpec, OptimizerSpec, Program
 from stethoscope.vocabulary import LOSSES, Expects, LayerKind
 
+NO_SETTINGS = frozenset({"name", "state", "step", "source", "rate_source", "trainable"})
+
 
 def program(
     model: Trainable, inputs: Sequence[DataSpec] = (), targets: Sequence[DataSpec] = ()
@@ -49,7 +51,7 @@ def settings(thing: Any) -> dict[str, Any]:
     """The plain values among the attributes of a layer, loss or optimizer."""
     found: dict[str, Any] = {}
     for name, value in vars(thing).items():
-        if name.startswith("_") or name in ("name", "state", "step", "source", "trainable"):
+        if name.startswith("_") or name in NO_SETTINGS:
             continue
         if value is None or isinstance(value, bool | int | float | str):
             found[name] = value
@@ -138,4 +140,5 @@ def _optimizer(model: Trainable) -> OptimizerSpec:
         config=settings(optimizer),
         params=tuple(model.network.trained),
         source=getattr(optimizer, "source", None) or model.compile_source,
+        rate_source=optimizer.rate_source,
     )

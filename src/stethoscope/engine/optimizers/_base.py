@@ -98,6 +98,7 @@ class Optimizer(abc.ABC):
         state: Weight's name to the arrays kept for it, under Keras's names ("momentum", ...).
             To be read: they change in place, so copy what is to be kept. `restore` sets it.
         source: The call that constructed it.
+        rate_source: The call that constructed its schedule, where that is known.
 
     Raises:
         ValueError: More than one way of clipping, or something that the engine does not have.
@@ -128,6 +129,7 @@ class Optimizer(abc.ABC):
         self._names: list[str] = []
         self._flats: list[_Flat] | None = None
         self.source: SourceRef | None = locate.here(sys._getframe(1))
+        self.rate_source: SourceRef | None = None
         self._undecayed: frozenset[str] = frozenset()
         self._undecayed_names: re.Pattern[str] | None = None
 

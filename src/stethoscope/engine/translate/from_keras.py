@@ -236,6 +236,7 @@ class KerasReader:
             kind, original.get_config(), f"optimizer {where(name, str(original.name))}"
         )
         optimizer.source = self._sources.get(id(original))
+        optimizer.rate_source = self._sources.get(id(getattr(original, "_learning_rate", None)))
         return optimizer
 
     def _exclude(self, found: engine.Model) -> None:

@@ -15,6 +15,7 @@ from stethoscope.diagnosis import locate
 from stethoscope.engine import losses as loss_functions
 from stethoscope.engine import metrics as metric_functions
 from stethoscope.engine import optimizers
+from stethoscope.engine.batches import orders, parts_of, several
 from stethoscope.engine.layers._base import Array
 from stethoscope.engine.losses import Loss
 from stethoscope.engine.metrics import Metric, Running, Totals, Values
@@ -186,7 +187,7 @@ class Trainable(abc.ABC):
         shuffle: bool = True,
         order: npt.ArrayLike | None = None,
         sample_weight: npt.ArrayLike | None = None,
-        validation_data: tuple[Data, Data] | None = None,
+        validation_data: tuple[Data, Data] | tuple[Data, Data, npt.ArrayLike | None] | None = None,
         verbose: int = 0,
     ) -> History:
         """Trains for a number of epochs.
@@ -199,7 +200,7 @@ class Trainable(abc.ABC):
             shuffle: Draw a new order for every epoch.
             order: Which samples the batches have, [epoch, step, sample]; -1 in a smaller batch.
             sample_weight: One factor for each sample.
-            validation_data: Held-out (x, y), evaluated after every epoch.
+            validation_data: Held-out (x, y), evaluated after every epoch; a third one is weights.
             verbose: 0 prints nothing, 1 a line an epoch.
         """
         inputs, targets = self._arrays(x), self._targets(y)
@@ -214,13 +215,13 @@ class Trainable(abc.ABC):
             source=locate.here(sys._getframe(1)),
         )
 
-        given = iter(() if order is None else _orders(order, epochs))
+        given = iter(() if order is None else orders(order, epochs))
 
         def drawn() -> Iterable[Array]:
             if order is not None:
                 return next(given)
             whole = self.network.rng.permutation(count) if shuffle else np.arange(count)
-            return _batches(whole, batch_size)
+            return parts_of(whole, batch_size)
 
         def batches() -> Iterator[Batch]:
             for rows in drawn():
@@ -230,7 +231,9 @@ class Trainable(abc.ABC):
         def held_out() -> dict[str, float]:
             if validation_data is None:
                 return {}
-            return self.evaluate(*validation_data, batch_size=batch_size)
+            held_x, held_y, *rest = validation_data
+            held_weight = rest[0] if rest else None
+            return self.evaluate(held_x, held_y, batch_size=batch_size, sample_weight=held_weight)
 
         self.weighted = weight is not None
         return self.fit_batches(
@@ -330,20 +333,29 @@ class Trainable(abc.ABC):
         return step
 
     @np.errstate(all="ignore")
-    def evaluate(self, x: Data, y: Data, *, batch_size: int = 32) -> dict[str, float]:
-        """The loss and the metrics over all samples, without training."""
+    def evaluate(
+        self,
+        x: Data,
+        y: Data,
+        *,
+        batch_size: int = 32,
+        sample_weight: npt.ArrayLike | None = None,
+    ) -> dict[str, float]:
+        """The loss and the metrics over all samples, without training; the loss is weighted."""
         self._optimizer()
+        weight = None if sample_weight is None else np.asarray(sample_weight)
         inputs, targets = self._arrays(x), self._targets(y)  # the inputs first: they build it
         running = Running(self.metrics)
-        for rows in _batches(np.arange(len(inputs[0])), batch_size):
+        for rows in parts_of(np.arange(len(inputs[0])), batch_size):
             done = self.network.forward([a[rows] for a in inputs])
             parts = [a[rows] for a in targets]
             predictions = [done.values[i] for i in self.network.outputs]
             total = self.network.penalty({})
+            part = None if weight is None else weight[rows]
             for loss, factor, target, prediction in zip(
                 self.losses, self.loss_weights, parts, predictions, strict=True
             ):
-                total += factor * loss(target, prediction)[0]
+                total += factor * loss(target, prediction, part)[0]
             running.add(total, self._measure(parts[0], predictions[0]), len(rows))
         return running.figures()
 
@@ -352,7 +364,7 @@ class Trainable(abc.ABC):
         """The outputs for all samples: an array, or a list of them for several outputs."""
         inputs = self._arrays(x)
         parts: list[list[Array]] = [[] for _ in self.network.outputs]
-        for rows in _batches(np.arange(len(inputs[0])), batch_size):
+        for rows in parts_of(np.arange(len(inputs[0])), batch_size):
             done = self.network.forward([a[rows] for a in inputs])
             for part, position in zip(parts, self.network.outputs, strict=True):
                 part.append(done.values[position])
@@ -371,30 +383,9 @@ class Trainable(abc.ABC):
         return {name: one.totals(target, prediction) for name, one in self.metrics.items()}
 
     def _arrays(self, x: Data) -> list[Array]:
-        arrays = [np.asarray(a) for a in _several(x, len(self.network.inputs))]
+        arrays = [np.asarray(a) for a in several(x, len(self.network.inputs))]
         dtype = self.network.dtype
         return [a if np.issubdtype(a.dtype, np.integer) else a.astype(dtype) for a in arrays]
 
     def _targets(self, y: Data) -> list[Array]:
-        return [np.asarray(a) for a in _several(y, len(self.network.outputs))]
-
-
-def _several(data: Data, count: int) -> Sequence[Any]:
-    """One array for each input or output."""
-    parts = data if isinstance(data, list | tuple) and count > 1 else [data]
-    if len(parts) != count:
-        raise ValueError(f"expected {count} arrays; got {len(parts)}.")
-    return parts
-
-
-def _orders(order: npt.ArrayLike, epochs: int) -> list[list[Array]]:
-    """The samples of every batch of every epoch."""
-    given = np.asarray(order)
-    if given.ndim != 3 or len(given) != epochs:
-        raise ValueError(f"order is [{epochs} epochs, step, sample]; got shape {given.shape}.")
-    return [[rows[rows >= 0] for rows in epoch if (rows >= 0).any()] for epoch in given]
-
-
-def _batches(order: Array, size: int) -> Iterator[Array]:
-    for start in range(0, len(order), size):
-        yield order[start : start + size]
+        return [np.asarray(a) for a in several(y, len(self.network.outputs))]

@@ -154,7 +154,10 @@ class EngineFit:
         held_out: Callable[[], dict[str, float]] = dict
         if self.held_out is not None:
             held_out = functools.partial(
-                model.evaluate, *self.held_out[:2], batch_size=self.plan.batch_size or 32
+                model.evaluate,
+                *self.held_out[:2],
+                batch_size=self.plan.batch_size or 32,
+                sample_weight=self.held_out[2] if len(self.held_out) > 2 else None,
             )
         iterator = self.batches()
         trained: History = model.fit_batches(

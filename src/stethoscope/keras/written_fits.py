@@ -67,6 +67,8 @@ def _wrapped(taker: Taker, recorded: Recorded, original: Any) -> Any:
         given = signature.bind(*args, **kwargs)
         given.apply_defaults()
         try:
+            if given.arguments["y"] is None and isinstance(given.arguments["x"], np.ndarray):
+                raise TranslationError("fit cannot be translated: it is given no targets y.")
             one = EngineFit(given.arguments["self"], given.arguments, recorded)
             whole = training(one, given.arguments)
         except TranslationError as error:
@@ -87,25 +89,32 @@ def training(fit: EngineFit, given: Mapping[str, Any]) -> Training:
         TranslationError: There are no targets, or weights for each output, or a generator gives
             more than can be kept.
     """
-    held_out = fit.held_out and (flat(fit.held_out[0]), flat(fit.held_out[1]))
-    epochs, size = int(given["epochs"]), fit.plan.batch_size
+    held_out = held_out_weight = None
+    if fit.held_out is not None:
+        held_out = (_plain(flat(fit.held_out[0])), _plain(flat(fit.held_out[1])))
+        held_out_weight = next(iter(_plain(flat(list(fit.held_out[2:])))), None)
+    rest = Training([], [], int(given["epochs"]), None, None, None, held_out, held_out_weight)
     iterator = fit.batches()
     if type(iterator.data_adapter).__name__ != "ArrayDataAdapter":
-        return _kept(iterator, Training([], [], epochs, held_out=held_out))
+        return _kept(iterator, rest)
     x, y, weight = fit.data
-    if y is None:
-        raise TranslationError("fit cannot be translated: it is given no targets y.")
     if given["class_weight"] is not None:
         weight = data_adapter_utils.class_weight_to_sample_weights(y, given["class_weight"])
     if isinstance(weight, list | tuple | dict):
         raise TranslationError("fit cannot be translated: it has sample weights for each output.")
-    weight = None if weight is None else _plain([weight])[0]
-    inputs, targets = _plain(flat(x)), _plain(flat(y))
-    if given["shuffle"] is False and given["steps_per_epoch"] is None:
-        return Training(inputs, targets, epochs, size, None, weight, held_out)
-    numbered = fit.batches(np.arange(len(inputs[0])))
-    rows = [[batch.inputs[0] for batch in drawn(numbered)] for _ in range(epochs)]
-    return Training(inputs, targets, epochs, size, _padded(rows), weight, held_out)
+    order, inputs = None, _plain(flat(x))
+    if given["shuffle"] is not False or given["steps_per_epoch"] is not None:
+        numbered = fit.batches(np.arange(len(inputs[0])))
+        rows = [[batch.inputs[0] for batch in drawn(numbered)] for _ in range(rest.epochs)]
+        order = _padded(rows)
+    return dataclasses.replace(
+        rest,
+        inputs=inputs,
+        targets=_plain(flat(y)),
+        batch_size=fit.plan.batch_size,
+        order=order,
+        weight=None if weight is None else _plain([np.asarray(weight)])[0],
+    )
 
 
 def _kept(iterator: EpochIterator, rest: Training) -> Training:

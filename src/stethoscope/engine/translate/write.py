@@ -46,6 +46,7 @@ class Training:
         order: See `Trainable.fit`; None: as they come.
         weight: One factor for each sample, or None.
         held_out: Inputs and targets that are evaluated after each epoch, or None.
+        held_out_weight: One factor for each sample of these, or None.
     """
 
     inputs: Sequence[Array]
@@ -55,6 +56,7 @@ class Training:
     order: Array | None = None
     weight: Array | None = None
     held_out: tuple[Sequence[Array], Sequence[Array]] | None = None
+    held_out_weight: Array | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -224,6 +226,8 @@ def _data(training: Training, arrays: dict[str, Array]) -> list[str]:
     if training.held_out is not None:
         store("x_held_out", training.held_out[0])
         store("y_held_out", training.held_out[1])
+        if training.held_out_weight is not None:
+            store("weight_held_out", [training.held_out_weight])
     if training.order is not None:
         lines.append("# Which samples the batches have: [epoch, step, sample], -1 for none.")
         store("order", [training.order])
@@ -268,7 +272,8 @@ def _fit(training: Training) -> list[str]:
     if training.weight is not None:
         settings["sample_weight"] = "sample_weight"
     if training.held_out is not None:
-        settings["validation_data"] = call("(", "x_held_out", "y_held_out")
+        weighted = ["weight_held_out"] if training.held_out_weight is not None else []
+        settings["validation_data"] = call("(", "x_held_out", "y_held_out", *weighted)
     settings["verbose"] = "1"
     fitted = statement("history = ", call("model.fit", "x", "y", **settings), indent=4)
     return [

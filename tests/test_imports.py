@@ -21,8 +21,8 @@ TRACE = {*PROGRAM, "program", "stats"}
 ROWS = {*TRACE, "row"}
 RULES = {*ROWS, "agreement"}
 FAULTS = {*RULES, "rules", "example"}
-DIAGNOSIS = {*FAULTS, "faults", "config", "trace"}
-MONITOR = {*DIAGNOSIS, "diagnosis", "recorder", "schedule", "data", "trace_folder"}
+DIAGNOSIS = {*FAULTS, "faults", "config", "trace", "schedule"}
+MONITOR = {*DIAGNOSIS, "diagnosis", "recorder", "data", "trace_folder"}
 ADAPTER = {*MONITOR, "monitor", "report", "scope", "array_stats", "nonfinite"}
 MAY_IMPORT = {
     "__init__": ADAPTER

@@ -6,6 +6,8 @@ the predictions of a batch go up and down with its targets says it with far fewe
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -16,6 +18,7 @@ MAX_ELEMENTS = 2**20  # of a prediction; more are not looked at
 _FLAT = 1e-6  # of its size: a prediction that varies by less is a constant with rounding errors
 
 
+@np.errstate(invalid="ignore", over="ignore")  # of what is not finite nothing is told
 def correlation(
     prediction: npt.NDArray[np.generic],
     target: npt.NDArray[np.generic],
@@ -40,8 +43,6 @@ def correlation(
     if target.dtype.kind not in "biuf" or prediction.dtype.kind not in "biuf":
         return None
     values, wanted = prediction.astype(np.float64), target.astype(np.float64)
-    if not (np.isfinite(values).all() and np.isfinite(wanted).all()):
-        return None
     if values.size == wanted.size and len(values) == len(wanted):
         values, wanted = values.reshape(len(values), -1), wanted.reshape(len(values), -1)
     else:
@@ -56,10 +57,12 @@ def correlation(
         values, wanted = values[kept], np.eye(classes)[ids[kept].astype(int)]
         values = values - values.mean(axis=1, keepdims=True)  # a common shift of logits is nothing
     size = float(np.abs(values).max())
-    values, wanted = values - values.mean(axis=0), wanted - wanted.mean(axis=0)
-    varies, asked = float(np.square(values).sum()), float(np.square(wanted).sum())
-    if asked <= 0 or len(values) < 2:
+    values = values - np.add.reduce(values) / len(values)
+    wanted = wanted - np.add.reduce(wanted) / len(wanted)
+    varies, asked = float(np.vdot(values, values)), float(np.vdot(wanted, wanted))
+    together = float(np.vdot(values, wanted))
+    if not math.isfinite(varies + asked) or asked <= 0 or len(values) < 2:
         return None
     if varies <= (_FLAT * size) ** 2 * values.size:
         return 0.0
-    return float(np.clip((values * wanted).sum() / np.sqrt(varies * asked), -1.0, 1.0))
+    return min(max(together / math.sqrt(varies * asked), -1.0), 1.0)

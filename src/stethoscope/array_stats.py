@@ -21,99 +21,120 @@ TINY_64 = float(np.finfo(np.float64).tiny)
 SMALL = 1 << 14  # elements: up to here, a pass costs less than the calls that make it
 
 
-class Tensor(NamedTuple):
-    """An array with what `stats.describe` is to know of it."""
+Array = npt.NDArray[Any]
 
-    values: npt.NDArray[Any]
+
+class Look(NamedTuple):
+    """What `stats.describe` is to know of a tensor."""
+
     saturation: tuple[float, float] | None = None
     unit_axis: int | None = None
 
 
-def describe_many(tensors: Sequence[Tensor]) -> FloatArray:
-    """What `describe` says of each of many arrays.
+def describe_many(steps: Sequence[Sequence[Array]], looks: Sequence[Look]) -> FloatArray:
+    """What `describe` says of the same tensors of several steps.
 
     Small arrays are laid end to end in float64 and reduced together: for a model of small layers
     the number of NumPy calls is the cost, not the numbers.
 
-    Returns:
-        float64 [tensors, statistics], in the order of `TENSOR_STATS`.
+    Args:
+        steps: Of each its tensors; those at one place have one shape.
+        looks: How the tensor at each place is described.
 
-    >>> describe_many([Tensor(np.array([1.0, 3.0])), Tensor(np.zeros(2))])[:, 0].tolist()
+    Returns:
+        float64 [steps, tensors, statistics], the last in the order of `TENSOR_STATS`.
+
+    >>> describe_many([[np.array([1.0, 3.0]), np.zeros(2)]], [Look(), Look()])[0, :, 0].tolist()
     [2.0, 0.0]
     """
-    rows = np.full((len(tensors), len(stats.TENSOR_STATS)), np.nan)
-    together = [i for i, one in enumerate(tensors) if 0 < one.values.size <= SMALL]
-    if together:
-        rows[together] = _describe_together([tensors[i] for i in together])
-    for i, one in enumerate(tensors):
-        if not 0 < one.values.size <= SMALL:
-            rows[i] = describe(one.values, saturation=one.saturation, unit_axis=one.unit_axis)
+    rows = np.full((len(steps), len(looks), len(stats.TENSOR_STATS)), np.nan)
+    small = [i for i, one in enumerate(steps[0]) if 0 < one.size <= SMALL] if steps else []
+    if small:
+        rows[:, small] = _together(
+            [[step[i] for i in small] for step in steps], [looks[i] for i in small]
+        )
+    for i in set(range(len(looks))).difference(small):
+        for row, step in zip(rows, steps, strict=True):
+            row[i] = describe(step[i], **looks[i]._asdict())
     return rows
 
 
-def _describe_together(tensors: Sequence[Tensor]) -> FloatArray:
-    flat = np.concatenate([one.values.reshape(-1) for one in tensors], dtype=np.float64)
-    counts = np.array([one.values.size for one in tensors])
-    starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        squares = np.add.reduceat(flat * flat, starts) / counts
-        mean = np.add.reduceat(flat, starts) / counts
-        variance = np.maximum(squares - mean * mean, 0.0)
-    low, high = np.minimum.reduceat(flat, starts), np.maximum.reduceat(flat, starts)
+@np.errstate(over="ignore", under="ignore", invalid="ignore")
+def _together(steps: Sequence[Sequence[Array]], looks: Sequence[Look]) -> FloatArray:
+    shapes = [one.shape for one in steps[0]]
+    counts = np.array([one.size for one in steps[0]])
+    ends = np.cumsum(counts)
+    starts, width = ends - counts, int(ends[-1])
+    flat = np.concatenate([one.reshape(-1) for step in steps for one in step], dtype=np.float64)
+    wide = flat.reshape(len(steps), width)
+    places = (starts + width * np.arange(len(steps))[:, None]).reshape(-1)
+
+    def reduced(how: np.ufunc, values: Array, dtype: Any = None) -> Array:
+        found: Array = how.reduceat(values, places, dtype=dtype)
+        return found.reshape(len(steps), -1)
+
+    squares = reduced(np.add, flat * flat) / counts
+    mean = reduced(np.add, flat) / counts
+    variance = np.maximum(squares - mean * mean, 0.0)
+    low, high = reduced(np.minimum, flat), reduced(np.maximum, flat)
     variance[low == high] = 0.0
-    zeros = np.add.reduceat(flat == 0, starts, dtype=np.int64)
-    rows = np.full((len(tensors), len(stats.TENSOR_STATS)), np.nan)
-    rows[:, POSITION[Stat.MEAN]] = mean
-    rows[:, POSITION[Stat.STD]] = np.sqrt(variance)
-    rows[:, POSITION[Stat.MIN]], rows[:, POSITION[Stat.MAX]] = low, high
-    rows[:, POSITION[Stat.NORM]] = np.sqrt(squares * counts)
-    rows[:, POSITION[Stat.ZERO_SHARE]] = zeros / counts
-    rows[:, POSITION[Stat.NAN_COUNT]] = rows[:, POSITION[Stat.INF_COUNT]] = 0
-    rows[:, POSITION[Stat.COUNT]] = counts
+    zeros = reduced(np.add, flat == 0, np.int64)
+    rows = np.full((*zeros.shape, len(stats.TENSOR_STATS)), np.nan)
+    rows[:, :, POSITION[Stat.MEAN]] = mean
+    rows[:, :, POSITION[Stat.STD]] = np.sqrt(variance)
+    rows[:, :, POSITION[Stat.MIN]], rows[:, :, POSITION[Stat.MAX]] = low, high
+    rows[:, :, POSITION[Stat.NORM]] = np.sqrt(squares * counts)
+    rows[:, :, POSITION[Stat.ZERO_SHARE]] = zeros / counts
+    rows[:, :, POSITION[Stat.NAN_COUNT]] = rows[:, :, POSITION[Stat.INF_COUNT]] = 0
+    rows[:, :, POSITION[Stat.COUNT]] = counts
+    batches: dict[int, list[int]] = {}
+    for i, (saturation, axis) in enumerate(looks):
+        values = wide[:, starts[i] : ends[i]]
+        if saturation is not None:
+            outside = 0.0
+            if ((low[:, i] <= saturation[0]) | (high[:, i] >= saturation[1])).any():
+                out = (values <= saturation[0]) | (values >= saturation[1])
+                outside = np.count_nonzero(out, axis=1) / counts[i]
+            rows[:, i, POSITION[Stat.SATURATED_SHARE]] = outside
+        if axis is not None and len(shapes[i]) >= 2:
+            batches.setdefault(shapes[i][0], []).append(i)
+            dying = zeros[:, i] * shapes[i][axis] >= counts[i]
+            rows[:, i, POSITION[Stat.DEAD_SHARE]] = 0.0
+            if dying.any():
+                dead = _dead(values[dying].reshape(-1, *shapes[i]) == 0, axis % len(shapes[i]))
+                rows[dying, i, POSITION[Stat.DEAD_SHARE]] = dead
+    for size, members in batches.items():
+        layers = [
+            wide[:, starts[i] : ends[i]].reshape(-1, size, counts[i] // size) for i in members
+        ]
+        spread = _between_samples(layers, squares[:, members])
+        spread[low[:, members] == high[:, members]] = 0.0
+        rows[:, members, POSITION[Stat.SAMPLE_STD]] = np.sqrt(spread)
     close = (squares < TINY_64) | (variance < CANCELLATION_64 * squares)
     exact = ~np.isfinite(squares) | (close & (low < high))
-    saturated, dead = POSITION[Stat.SATURATED_SHARE], POSITION[Stat.DEAD_SHARE]
-    smallest, largest, none = low.tolist(), high.tolist(), zeros.tolist()  # faster one by one
-    batches: dict[int, list[int]] = {}
-    for i, (values, saturation, axis) in enumerate(tensors):
-        if saturation is not None:
-            rows[i, saturated] = 0.0
-            if smallest[i] <= saturation[0] or largest[i] >= saturation[1]:
-                outside = (values <= saturation[0]) | (values >= saturation[1])
-                rows[i, saturated] = np.count_nonzero(outside) / values.size
-        if axis is not None and values.ndim >= 2:
-            enough = none[i] * values.shape[axis] >= values.size
-            rows[i, dead] = _dead(values == 0, axis % values.ndim) if enough else 0.0
-            if not exact[i]:
-                batches.setdefault(len(values), []).append(i)
-    for size, members in batches.items():
-        wide = [flat[starts[i] : starts[i] + counts[i]].reshape(size, -1) for i in members]
-        widths = counts[members] // size
-        between = _between_samples(np.concatenate(wide, axis=1), squares[members], widths)
-        between[low[members] == high[members]] = 0.0
-        rows[members, POSITION[Stat.SAMPLE_STD]] = np.sqrt(between)
-    for i in np.flatnonzero(exact).tolist():  # not finite, or rounding would decide
-        values, saturation, axis = tensors[i]
-        rows[i] = stats.describe(values, saturation=saturation, unit_axis=axis)
+    for step, i in np.argwhere(
+        exact
+    ):  # not finite, or so small or alike that rounding would decide
+        rows[step, i] = stats.describe(steps[step][i], **looks[i]._asdict())
     return rows
 
 
-def _between_samples(
-    values: npt.NDArray[np.float64], squares: FloatArray, widths: npt.NDArray[np.int64]
-) -> FloatArray:
+def _between_samples(layers: Sequence[Array], squares: FloatArray) -> FloatArray:
     """Mean variance over the samples of each of several tensors.
 
     Args:
-        values: [samples, elements of all tensors].
-        squares: Mean square of each tensor.
-        widths: How many of the elements belong to each.
+        layers: float64 [steps, samples, elements], with as many samples in each.
+        squares: Mean square of each, [steps, layers].
+
+    Returns:
+        [steps, layers].
     """
-    starts = np.concatenate(([0], np.cumsum(widths)[:-1]))
-    average = np.add.reduce(values, axis=0) / len(values)
-    between = squares - np.add.reduceat(average * average, starts) / widths
-    for i in np.flatnonzero(between < CANCELLATION_64 * squares):
-        own = values[:, starts[i] : starts[i] + widths[i]]
-        between[i] = np.mean(np.var(own, axis=0))
+    widths = np.array([one.shape[2] for one in layers])
+    average = np.add.reduce(np.concatenate(layers, axis=2), axis=1) / layers[0].shape[1]
+    starts = np.cumsum(widths) - widths
+    between: FloatArray = squares - np.add.reduceat(average * average, starts, axis=1) / widths
+    for step, i in np.argwhere(between < CANCELLATION_64 * squares):
+        between[step, i] = np.mean(np.var(layers[i][step], axis=0))
     return np.maximum(between, 0.0)
 
 
@@ -163,17 +184,20 @@ def describe(
         row[POSITION[Stat.SATURATED_SHARE]] = outside / flat.size
     if unit_axis is not None and values.ndim >= 2:
         axis = unit_axis % values.ndim
-        enough = zero is not None and zeros * values.shape[axis] >= flat.size
-        row[POSITION[Stat.DEAD_SHARE]] = _dead(zero, axis) if enough else 0.0
+        row[POSITION[Stat.DEAD_SHARE]] = 0.0
+        if zero is not None and zeros * values.shape[axis] >= flat.size:
+            row[POSITION[Stat.DEAD_SHARE]] = _dead(zero[None], axis)[0]
         average = values.mean(axis=0).reshape(-1)
         common = float(np.dot(average, average)) / average.size
         row[POSITION[Stat.SAMPLE_STD]] = _deviation(squares, common, values, 0)
     return row
 
 
-def _dead(zero: Any, axis: int) -> float:
-    units = np.moveaxis(zero, axis, -1).reshape(-1, zero.shape[axis])
-    return float(units.all(axis=0).mean())
+def _dead(zero: Array, axis: int) -> FloatArray:
+    """Share of the units along an axis that are 0 everywhere, of each of several tensors."""
+    units = np.moveaxis(zero, 1 + axis, -1).reshape(len(zero), -1, zero.shape[1 + axis])
+    share: FloatArray = units.all(axis=1).mean(axis=1)
+    return share
 
 
 def _deviation(squares: float, common: float, values: npt.NDArray[Any], axis: int | None) -> float:

@@ -266,6 +266,19 @@ class Program:
     def _by_path(self) -> Mapping[str, LayerSpec]:
         return {spec.path: spec for spec in reversed(self.layers)}  # the first of a name counts
 
+    def kernel_shape(self, path: str, param: str) -> tuple[int, ...] | None:
+        """The shape of a parameter that is a matrix or a filter; None of any other."""
+        return self._kernels.get((path, param))
+
+    @functools.cached_property
+    def _kernels(self) -> Mapping[tuple[str, str], tuple[int, ...]]:
+        return {
+            (spec.path, name): shape
+            for spec in self._by_path.values()
+            for name, shape in spec.params.items()
+            if len(shape) >= 2
+        }
+
     def successors(self, path: str) -> tuple[str, ...]:
         """Paths of the layers that read the output of `path`."""
         return tuple(to for start, to in self.edges if start == path)

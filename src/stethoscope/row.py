@@ -154,12 +154,16 @@ class Block:
         self.rows = rows
         self.program = rows[0].program
         self.slots = rows[0].slots
+        self._stages: dict[Stage, tuple[list[Slot], FloatArray]] = {}
 
     def of(self, stage: Stage, *stats: Stat) -> tuple[list[Slot], list[FloatArray]]:
         """The tensors of a stage, and of each statistic a [rows, tensors]; NaN: not recorded."""
-        known = [(slot, n) for slot, n in self.slots.of(stage) if n < self._stats.shape[1]]
-        seen = self._stats[:, [number for _, number in known]]
-        return [slot for slot, _ in known], [seen[:, :, POSITION[stat]] for stat in stats]
+        if stage not in self._stages:
+            known = [(slot, n) for slot, n in self.slots.of(stage) if n < self._stats.shape[1]]
+            numbers = [number for _, number in known]
+            self._stages[stage] = [slot for slot, _ in known], self._stats[:, numbers]
+        slots, seen = self._stages[stage]
+        return slots, [seen[:, :, POSITION[stat]] for stat in stats]
 
     @functools.cached_property
     def counts_nonfinite(self) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from stethoscope.array_stats import Tensor, describe_many
+from stethoscope.array_stats import Look, describe_many
 from stethoscope.engine.describe import applied
 from stethoscope.engine.layers._base import Array
 from stethoscope.engine.network import Network
@@ -16,6 +18,13 @@ from stethoscope.types import Slot, Stage
 from stethoscope.vocabulary import ACTIVATIONS, LayerKind
 
 Slots = tuple[Slot, ...]
+
+
+class View(NamedTuple):
+    """What the tensors of a step are called, and how each is described."""
+
+    slots: Slots
+    looks: tuple[Look, ...]
 
 
 class Observer:
@@ -28,19 +37,21 @@ class Observer:
     def __init__(self, network: Network) -> None:
         self.network = network
         self._first = len(network.inputs)
-        self._saturations = [_saturation(applied(node.layer)) for node in network.nodes]
         self._before = [_has_before(network, i) for i in range(len(network.nodes))]
-        self._slots: dict[tuple[object, ...], Slots] = {}
+        self._views: dict[tuple[object, ...], View] = {}
 
     def describe(self, steps: Sequence[Step]) -> list[tuple[Slots, FloatArray]]:
         """For each step its slots, in the order in which they were computed, and [slots, stats].
 
-        Many small tensors are described at the price of one: see `array_stats.describe_many`.
+        Steps in a row whose tensors have the same shapes cost hardly more than one of them.
         """
-        slots = [self._slots_of(step) for step in steps]
-        rows = describe_many([tensor for step in steps for tensor in self._tensors(step)])
-        ends = np.cumsum([len(one) for one in slots])
-        return [(one, rows[end - len(one) : end]) for one, end in zip(slots, ends, strict=True)]
+        found: list[tuple[Slots, FloatArray]] = []
+        for _, alike in itertools.groupby(steps, _shape):
+            group = list(alike)
+            view = self._view(group[0])
+            rows = describe_many([self._tensors(step) for step in group], view.looks)
+            found += [(view.slots, row) for row in rows]
+        return found
 
     def samples(self, step: Step, slot: Slot) -> Array:
         """The tensor of a slot whose first axis is the samples; an empty array for any other."""
@@ -55,52 +66,56 @@ class Observer:
             return step.done.values[self._first + places[slot.layer]]
         return np.empty(0)
 
-    def _tensors(self, step: Step) -> list[Tensor]:
-        done, nodes = step.done, self.network.nodes
-        found = [Tensor(x) for x in (*step.inputs, *step.targets)]
-        for index, node in enumerate(nodes):
-            axis = node.layer.unit_axis
+    def _tensors(self, step: Step) -> list[Array]:
+        done, first = step.done, self._first
+        found = [*step.inputs, *step.targets]
+        for index in range(len(self.network.nodes)):
             if self._before[index]:
-                before = self._input_of_activation(step, index)
-                found.append(Tensor(before, self._saturations[index], axis))
-            found.append(Tensor(done.values[self._first + index], None, axis))
-        for gradient in reversed(done.gradients[self._first :]):
-            if gradient is not None:
-                found.append(Tensor(gradient))
+                found.append(self._input_of_activation(step, index))
+            found.append(done.values[first + index])
+        found += [flow for flow in reversed(done.gradients[first:]) if flow is not None]
         for name, old in step.before.items():
-            found += (Tensor(step.gradients[name]), Tensor(old), Tensor(step.after[name] - old))
+            found += (step.gradients[name], old, step.after[name] - old)
         return found
 
-    def _slots_of(self, step: Step) -> Slots:
-        flows = tuple(g is not None for g in step.done.gradients[self._first :])
-        key = (len(step.inputs), len(step.targets), flows, *step.before)
-        known = self._slots.get(key)
+    def _view(self, step: Step) -> View:
+        flows = [flow is not None for flow in step.done.gradients[self._first :]]
+        key = (len(step.inputs), len(step.targets), *flows, *step.before)
+        known = self._views.get(key)
         if known is None:
-            known = self._slots[key] = self._named(step, flows)
+            known = self._views[key] = View(*zip(*self._named(step, flows), strict=True))
         return known
 
-    def _named(self, step: Step, flows: Sequence[bool]) -> Slots:
+    def _named(self, step: Step, flows: Sequence[bool]) -> Iterator[tuple[Slot, Look]]:
         nodes = self.network.nodes
-        found = [Slot("", str(i), Stage.INPUT) for i in range(len(step.inputs))]
-        found += [Slot("", str(i), Stage.TARGET) for i in range(len(step.targets))]
-        for index, node in enumerate(nodes):
-            if self._before[index]:
-                found.append(Slot(node.path, "", Stage.PRE_ACTIVATION))
-            found.append(Slot(node.path, "", Stage.OUTPUT))
+        for stage, tensors in ((Stage.INPUT, step.inputs), (Stage.TARGET, step.targets)):
+            for i in range(len(tensors)):
+                yield Slot("", str(i), stage), Look()
+        for node, before in zip(nodes, self._before, strict=True):
+            axis = node.layer.unit_axis
+            if before:
+                saturation = _saturation(applied(node.layer))
+                yield Slot(node.path, "", Stage.PRE_ACTIVATION), Look(saturation, axis)
+            yield Slot(node.path, "", Stage.OUTPUT), Look(None, axis)
         for node, flow in zip(reversed(nodes), reversed(flows), strict=True):
             if flow:
-                found.append(Slot(node.path, "", Stage.OUTPUT_GRAD))
+                yield Slot(node.path, "", Stage.OUTPUT_GRAD), Look()
         for name in step.before:
             layer, param = name.rsplit("/", 1)
-            stages = (Stage.WEIGHT_GRAD, Stage.WEIGHT, Stage.UPDATE)
-            found += [Slot(layer, param, stage) for stage in stages]
-        return tuple(found)
+            for stage in (Stage.WEIGHT_GRAD, Stage.WEIGHT, Stage.UPDATE):
+                yield Slot(layer, param, stage), Look()
 
     def _input_of_activation(self, step: Step, index: int) -> Array:
         node = self.network.nodes[index]
         if node.layer.kind is LayerKind.ACTIVATION:
             return step.done.values[node.inputs[0]]
         return step.done.before[index]
+
+
+def _shape(step: Step) -> list[object]:
+    """What the shapes of a step's tensors depend on, in one network."""
+    flows = [flow is not None for flow in step.done.gradients]
+    return [*(array.shape for array in (*step.inputs, *step.targets)), flows, *step.before]
 
 
 def _has_before(network: Network, index: int) -> bool:

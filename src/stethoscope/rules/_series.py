@@ -36,6 +36,7 @@ class Series:
     _means: list[float] = dataclasses.field(default_factory=list)
     _sum: float = 0.0
     _filled: int = 0
+    _array: FloatArray | None = None
 
     def add(self, value: float) -> None:
         """Takes the value of the next step."""
@@ -49,6 +50,7 @@ class Series:
         self._filled += 1
         if self._filled < self._length:
             return
+        self._array = None
         self._means.append(self._sum / self._length)
         self._sum, self._filled = 0.0, 0
         if len(self._means) == BLOCKS:
@@ -59,7 +61,9 @@ class Series:
     @property
     def means(self) -> FloatArray:
         """Block means in order."""
-        return np.asarray(self._means)
+        if self._array is None:
+            self._array = np.asarray(self._means)
+        return self._array
 
     @property
     def block(self) -> int:
@@ -76,8 +80,11 @@ class Series:
         tail = self.tail(share)
         if len(tail) == 0:
             return math.nan, math.nan
-        error = float(tail.std(ddof=1) / math.sqrt(len(tail))) if len(tail) > 1 else math.inf
-        return float(tail.mean()), error
+        mean = float(np.add.reduce(tail)) / len(tail)
+        if len(tail) < 2:
+            return mean, math.inf
+        apart = tail - mean
+        return mean, math.sqrt(float(np.dot(apart, apart)) / (len(tail) - 1) / len(tail))
 
     def start(self) -> float:
         """Level of the first steps: the mean of the first 3 % (at least one, at most 5 values)."""
@@ -111,12 +118,12 @@ class Series:
         tail = self.tail(share)
         if len(tail) < 6:  # four degrees of freedom are the least for a usable error
             return math.nan, 0.0
-        x = np.arange(len(tail), dtype=float)
-        x -= x.mean()
-        spread = float(np.sum(x * x))
-        slope = float(np.sum(x * (tail - tail.mean())) / spread)
-        residual = tail - tail.mean() - slope * x
-        error = math.sqrt(float(np.sum(residual**2)) / (len(tail) - 2) / spread)
-        if error <= 1e-12 * max(abs(float(tail.mean())), 1e-30):
+        x = np.arange(len(tail)) - (len(tail) - 1) / 2
+        mean = float(np.add.reduce(tail)) / len(tail)
+        apart, spread = tail - mean, float(np.dot(x, x))
+        slope = float(np.dot(x, apart)) / spread
+        residual = apart - slope * x
+        error = math.sqrt(float(np.dot(residual, residual)) / (len(tail) - 2) / spread)
+        if error <= 1e-12 * max(abs(mean), 1e-30):
             return slope / self._length, 0.0 if slope == 0 else math.copysign(math.inf, slope)
         return slope / self._length, slope / error

@@ -56,13 +56,6 @@ class UpdateRatio(Rule):
         """Whether the ratio of the kernel that moves most breaks the bound."""
 
 
-def kernel_shape(program: Program, slot: Slot) -> tuple[int, ...] | None:
-    """The shape of a parameter that is a matrix or a filter; None of any other."""
-    spec = program.layer(slot.layer)
-    shape = spec.params.get(slot.param) if spec else None
-    return shape if shape is not None and len(shape) >= 2 else None
-
-
 NEAR_ZERO = 0.1  # of the usual norm, the root of fan out: below it weights start at 0 on purpose
 
 
@@ -70,7 +63,7 @@ def update_ratios(row: Row) -> list[tuple[Slot, float]]:
     """|update| / |weight| of every trained matrix and filter of a probed row."""
     found = []
     for slot, norm in row.each(Stage.UPDATE, Stat.NORM):
-        shape = kernel_shape(row.program, slot)
+        shape = row.program.kernel_shape(slot.layer, slot.param)
         weight = row.get(Slot(slot.layer, slot.param, Stage.WEIGHT), Stat.NORM)
         if shape is None:
             continue

@@ -6,7 +6,7 @@ from typing import Any
 
 from stethoscope.example import CLASSIFIER, Example
 from stethoscope.row import Block
-from stethoscope.rules._updates import UpdateRatio, kernel_shape
+from stethoscope.rules._updates import UpdateRatio
 from stethoscope.types import Stage, Stat
 
 
@@ -43,7 +43,8 @@ class UpdateTooLarge(UpdateRatio):
         pairs = [
             (i, column[slot.layer, slot.param])
             for i, slot in enumerate(slots)
-            if (slot.layer, slot.param) in column and kernel_shape(block.program, slot)
+            if (slot.layer, slot.param) in column
+            and block.program.kernel_shape(slot.layer, slot.param)
         ]
         updates, kernels = [i for i, _ in pairs], [j for _, j in pairs]
         return not bool((moved[:, updates] > self.bound * size[:, kernels]).any())

@@ -12,7 +12,6 @@ from stethoscope.example import CLASSIFIER
 from stethoscope.program import Program
 from stethoscope.row import Block, Row
 from stethoscope.rules._base import Rule, at_moment, layer_place
-from stethoscope.rules._updates import kernel_shape
 from stethoscope.types import Evidence, Slot, Stage, Stat, Symptom, SymptomClass
 
 
@@ -53,7 +52,9 @@ class VanishingGradient(Rule):
             return bool(state["told"])
         slots, (norm, count) = block.of(Stage.WEIGHT_GRAD, Stat.NORM, Stat.COUNT)
         order = {spec.path: i for i, spec in enumerate(block.program.layers)}
-        kernels = [i for i, slot in enumerate(slots) if kernel_shape(block.program, slot)]
+        kernels = [
+            i for i, slot in enumerate(slots) if block.program.kernel_shape(slot.layer, slot.param)
+        ]
         kernels.sort(key=lambda i: order[slots[i].layer])
         if len(kernels) < 2:
             return True
@@ -96,7 +97,7 @@ def _kernel_gradients(row: Row) -> Iterator[tuple[Slot, float]]:
     found = []
     order = {spec.path: i for i, spec in enumerate(row.program.layers)}
     for slot, norm in row.each(Stage.WEIGHT_GRAD, Stat.NORM):
-        if kernel_shape(row.program, slot) is None:
+        if row.program.kernel_shape(slot.layer, slot.param) is None:
             continue
         count = row.get(slot, Stat.COUNT)
         found.append((order[slot.layer], slot, norm / math.sqrt(max(count, 1))))

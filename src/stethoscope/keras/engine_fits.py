@@ -174,7 +174,7 @@ class EngineFit:
         x, y, weight = self.data
         given = self._given
         plain = numbers is not None
-        return EpochIterator(
+        iterator: EpochIterator = _iterator_kind()(
             x=numbers if plain else x,
             y=None if plain else y,
             sample_weight=None if plain else weight,
@@ -183,6 +183,22 @@ class EngineFit:
             shuffle=given["shuffle"],
             class_weight=None if plain else given["class_weight"],
         )
+        return iterator
+
+
+def pass_over(held_out: tuple[Any, ...], size: int | None) -> None:
+    """Reads held-out data as an evaluation does, which on PyTorch draws a number."""
+    for _ in drawn(_iterator_kind()(x=held_out[0], y=held_out[1], batch_size=size)):
+        pass
+
+
+def _iterator_kind() -> Any:
+    """What draws batches as this backend does; the order of TensorFlow's own is not known."""
+    if keras.backend.backend() == "torch":
+        from keras.src.backend.torch.trainer import TorchEpochIterator
+
+        return TorchEpochIterator
+    return EpochIterator
 
 
 def drawn(iterator: EpochIterator) -> Iterator[Batch]:

@@ -18,7 +18,7 @@ from stethoscope.engine.layers._base import Array
 from stethoscope.engine.model import Model
 from stethoscope.engine.translate import TranslationError
 from stethoscope.engine.translate.write import Training
-from stethoscope.keras.engine_fits import EngineFit, drawn, flat
+from stethoscope.keras.engine_fits import EngineFit, drawn, flat, pass_over
 from stethoscope.keras.sources import Recorded, replaced
 from stethoscope.types import SourceRef
 
@@ -105,14 +105,20 @@ def training(fit: EngineFit, given: Mapping[str, Any]) -> Training:
     order, inputs = None, _plain(flat(x))
     if given["shuffle"] is not False or given["steps_per_epoch"] is not None:
         numbered = fit.batches(np.arange(len(inputs[0])))
-        rows = [[batch.inputs[0] for batch in drawn(numbered)] for _ in range(rest.epochs)]
+        rows = []
+        for _ in range(rest.epochs):
+            rows.append([batch.inputs[0] for batch in drawn(numbered)])
+            if fit.held_out is not None:
+                pass_over(fit.held_out, fit.plan.batch_size)
         order = _padded(rows)
+    shuffled = bool(given["shuffle"])
     return dataclasses.replace(
         rest,
         inputs=inputs,
         targets=_plain(flat(y)),
         batch_size=fit.plan.batch_size,
         order=order,
+        drawn_anew=shuffled and keras.backend.backend() == "tensorflow",
         weight=None if weight is None else _plain([np.asarray(weight)])[0],
     )
 

@@ -47,6 +47,7 @@ class Training:
         weight: One factor for each sample, or None.
         held_out: Inputs and targets that are evaluated after each epoch, or None.
         held_out_weight: One factor for each sample of these, or None.
+        drawn_anew: The order is not that of the script, which could not be known.
     """
 
     inputs: Sequence[Array]
@@ -57,6 +58,7 @@ class Training:
     weight: Array | None = None
     held_out: tuple[Sequence[Array], Sequence[Array]] | None = None
     held_out_weight: Array | None = None
+    drawn_anew: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +92,7 @@ def program(
     """
     parts, arrays = definition(model)
     data = _data(training, arrays)
-    lines = [_header(model, path, origin), "", *_imports(parts), ""]
+    lines = [_header(model, training, path, origin), "", *_imports(parts), ""]
     lines += ['stored = np.load(Path(__file__).with_suffix(".npz"))', ""]
     lines += [parts.text(), "", *data, *_look(model), *_fit(training)]
     return Program("\n".join(lines) + "\n", arrays)
@@ -160,7 +162,7 @@ def _optimizer_state(model: Trainable, parts: Parts) -> dict[str, Array]:
     }
 
 
-def _header(model: Trainable, path: str, origin: SourceRef | None) -> str:
+def _header(model: Trainable, training: Training, path: str, origin: SourceRef | None) -> str:
     place = f"line {origin.line} of {origin.file}" if origin else "a script"
     stored = Path(path).with_suffix(".npz").name
     paragraphs = [
@@ -171,6 +173,12 @@ def _header(model: Trainable, path: str, origin: SourceRef | None) -> str:
         paragraphs.append(
             "What is random within a step (dropout, noise) is drawn anew, so the numbers differ "
             "from those of the script as those of two of its runs do."
+        )
+    if training.drawn_anew:
+        paragraphs[0] = paragraphs[0].replace("the same batches", "batches of the same size")
+        paragraphs.append(
+            "TensorFlow's order of the samples cannot be drawn again: the numbers differ from "
+            "those of the script as those of two of its runs do."
         )
     paragraphs.append(
         "`look` below is shown every value of every step. Written by `stethoscope translate`; "

@@ -40,9 +40,9 @@ class FakeJudge:
     def __init__(self, config):
         self.steps = 0
 
-    def update(self, row):
-        self.steps += 1
-        return []
+    def update(self, rows):
+        self.steps += len(rows)
+        return [(row, []) for row in rows]
 
     def severity_changes(self):
         return []

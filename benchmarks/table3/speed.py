@@ -14,12 +14,11 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import keras
 
 import stethoscope
-from stethoscope.engine.training import Step, Trainable
+from stethoscope.engine.training import Listener, Trainable
 from stethoscope.engine.translate import translate
 from table3 import data
 from table3.cases import Case, all_cases
@@ -126,7 +125,7 @@ def measure(case: Case, rounds: int) -> Speed:
     )
 
 
-class Clock(keras.callbacks.Callback):  # type: ignore[misc]
+class Clock(Listener, keras.callbacks.Callback):  # type: ignore[misc]
     """Reads the clocks after each epoch; of Keras as of the engine."""
 
     def __init__(self) -> None:
@@ -136,13 +135,6 @@ class Clock(keras.callbacks.Callback):  # type: ignore[misc]
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float] | None = None) -> None:
         """Of a Keras callback."""
         self._read.append((time.process_time(), time.perf_counter()))
-
-    def begin(self, model: Trainable, inputs: Sequence[Any], targets: Sequence[Any]) -> None:
-        """Of an engine listener."""
-
-    def step(self, model: Trainable, step: Step) -> bool:
-        """Of an engine listener."""
-        return False
 
     def epoch(self, model: Trainable, epoch: int, held_out: Mapping[str, float]) -> None:
         """Of an engine listener."""

@@ -8,6 +8,7 @@ import pytest
 import stethoscope
 from stethoscope.engine import Dense, Dropout, Sequential, watch
 from stethoscope.engine.run import TOGETHER, Run
+from stethoscope.engine.training import Listener
 from stethoscope.monitor import FaultyTrainingError
 
 X = np.random.default_rng(0).normal(size=(400, 4)).astype("float32")
@@ -80,14 +81,10 @@ def test_steps_that_are_not_probed_are_not_held(tmp_path, calls):
 def test_report_in_the_middle_knows_every_step(tmp_path):
     made, seen = model(), []
 
-    class Asking:
-        def begin(self, model, inputs, targets): ...
-
+    class Asking(Listener):
         def step(self, model, step):
             seen.append((step.number + 1, scope.report.meta["steps"]))
             return False
-
-        def epoch(self, model, epoch, held_out): ...
 
     with watch(made, quiet=True, probe_every=1, trace_dir=str(tmp_path)) as scope:
         made.listeners.append(Asking())
@@ -100,14 +97,10 @@ def test_nonfinite_step_is_told_at_once(tmp_path, calls):
     bad[4 * 57] = np.nan
     made, stopped = model(), []
 
-    class Watching:
-        def begin(self, model, inputs, targets): ...
-
+    class Watching(Listener):
         def step(self, model, step):
             stopped.append(step.number)
             return scope.should_stop
-
-        def epoch(self, model, epoch, held_out): ...
 
     with watch(made, quiet=True, probe_every=1, trace_dir=str(tmp_path), on_error="stop") as scope:
         made.listeners.append(Watching())
@@ -129,15 +122,11 @@ def test_error_that_is_raised_leaves_no_step_unrecorded(tmp_path):
 def test_interrupted_fit_is_recorded_to_its_last_step(tmp_path):
     made = model()
 
-    class Interrupting:
-        def begin(self, model, inputs, targets): ...
-
+    class Interrupting(Listener):
         def step(self, model, step):
             if step.number == 70:
                 raise KeyboardInterrupt
             return False
-
-        def epoch(self, model, epoch, held_out): ...
 
     with (
         pytest.raises(KeyboardInterrupt),
@@ -146,3 +135,19 @@ def test_interrupted_fit_is_recorded_to_its_last_step(tmp_path):
         made.listeners.append(Interrupting())
         fit(made)
     assert [row.step for row in rows(tmp_path)] == list(range(71))
+
+
+def test_steps_of_short_epochs_are_held_over_their_end(tmp_path, calls):
+    made = model()
+    with watch(made, quiet=True, probe_every=1, trace_dir=str(tmp_path)):
+        made.fit(X[:8], Y[:8], batch_size=4, epochs=50)
+        assert not made.stopped
+    assert max(calls) == TOGETHER
+    assert [row.step for row in rows(tmp_path)] == list(range(100))
+
+
+def test_nothing_is_held_when_a_fit_is_over(tmp_path, calls):
+    made = model()
+    with watch(made, quiet=True, probe_every=1, trace_dir=str(tmp_path)):
+        fit(made)
+        assert sum(calls) == STEPS

@@ -143,11 +143,9 @@ class Run:
             if value is not None:
                 self.monitor.recorder.scalar(Stage.LOSS, value, param=CORRELATION)
 
-    def end_epoch(self, figures: Mapping[str, float], epoch: int) -> None:
-        """Records an epoch's figures on data that is not trained on, if there are any."""
+    def held_out(self, figures: Mapping[str, float], epoch: int) -> None:
+        """Records an epoch's figures on data that is not trained on."""
         self.catch_up()
-        if not figures:
-            return
         recorder, phase = self.monitor.recorder, Phase.VALIDATION
         for name, value in figures.items():
             if name == "loss":

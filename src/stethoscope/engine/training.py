@@ -6,7 +6,7 @@ import abc
 import dataclasses
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -77,17 +77,21 @@ class Batch(NamedTuple):
     weight: Array | None = None
 
 
-class Listener(Protocol):
-    """Is shown the training of a model."""
+class Listener:
+    """Is shown the training of a model; derive from it and override what is to be seen."""
 
     def begin(self, model: Trainable, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         """A `fit` starts, with this data."""
 
     def step(self, model: Trainable, step: Step) -> bool:
         """A step was made. True asks the training to stop."""
+        return False
 
     def epoch(self, model: Trainable, epoch: int, held_out: Mapping[str, float]) -> None:
         """An epoch is over; figures on held-out data, where there is some."""
+
+    def end(self, model: Trainable) -> None:
+        """A `fit` is over, or was left by an exception."""
 
 
 everywhere: list[Listener] = []
@@ -260,10 +264,24 @@ class Trainable(abc.ABC):
             verbose: 0 prints nothing, 1 a line an epoch.
             lasting: Each batch has arrays of its own, which nobody writes into.
         """
-        self.plan, epochs, history = plan, plan.epochs or 1, History()
+        self.plan = plan
         if data is not None:
             for listener in self._listening():
                 listener.begin(self, *data)
+        try:
+            return self._epochs(batches, held_out, verbose, lasting)
+        finally:
+            for listener in self._listening():
+                listener.end(self)
+
+    def _epochs(
+        self,
+        batches: Callable[[], Iterable[Batch]],
+        held_out: Callable[[], dict[str, float]],
+        verbose: int,
+        lasting: bool,
+    ) -> History:
+        epochs, history = self.plan.epochs or 1, History()
         for epoch in range(epochs):
             running = Running(self.metrics)
             for number, batch in enumerate(batches()):

@@ -15,13 +15,13 @@ from typing import Any
 from stethoscope import config
 from stethoscope.engine.layers._base import Array
 from stethoscope.engine.run import Run
-from stethoscope.engine.training import Step, Trainable, everywhere
+from stethoscope.engine.training import Listener, Step, Trainable, everywhere
 from stethoscope.monitor import FaultyTrainingError, Session
 from stethoscope.scope import Scope
 
 
 @dataclasses.dataclass(frozen=True)
-class OnStep:
+class OnStep(Listener):
     """Shows every step to a function; a `training.Listener`.
 
     Attributes:
@@ -30,19 +30,13 @@ class OnStep:
 
     look: Callable[[Step], object]
 
-    def begin(self, model: Trainable, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
-        """Nothing is to be done."""
-
     def step(self, model: Trainable, step: Step) -> bool:
         """Calls the function; never stops the training."""
         self.look(step)
         return False
 
-    def epoch(self, model: Trainable, epoch: int, held_out: Mapping[str, float]) -> None:
-        """Nothing is to be done."""
 
-
-class Watch:
+class Watch(Listener):
     """Records the models that train, one run each; a `training.Listener`.
 
     Args:
@@ -79,8 +73,14 @@ class Watch:
     def epoch(self, model: Trainable, epoch: int, held_out: Mapping[str, float]) -> None:
         """Records the figures on held-out data."""
         run = self._runs.get(model)
+        if run is not None and held_out:
+            self._guarded(lambda: run.held_out(held_out, epoch))
+
+    def end(self, model: Trainable) -> None:
+        """Records what is still held."""
+        run = self._runs.get(model)
         if run is not None:
-            self._guarded(lambda: run.end_epoch(held_out, epoch))
+            self._guarded(run.catch_up)
 
     def _open(
         self, model: Trainable, inputs: Sequence[Array], targets: Sequence[Array], *, whole: bool

@@ -16,7 +16,8 @@ import keras
 import numpy as np
 from keras.src.trainers.epoch_iterator import EpochIterator
 
-from stethoscope.engine.training import Batch, Trainable
+from stethoscope.engine.step import Batch
+from stethoscope.engine.training import Trainable
 from stethoscope.engine.translate import translate
 from stethoscope.program import FitSpec
 from table3 import data

@@ -18,7 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 import keras
 
 import stethoscope
-from stethoscope.engine.training import Listener, Trainable
+from stethoscope.engine.step import Listener
+from stethoscope.engine.training import Trainable
 from stethoscope.engine.translate import translate
 from table3 import data
 from table3.cases import Case, all_cases

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from stethoscope.stats import POSITION, FloatArray
-from stethoscope.types import Slot, Stage, Stat
+from stethoscope.stats import FloatArray, nonfinite
+from stethoscope.types import Slot, Stage
 
 MAX_ROWS = 16  # enough to look the samples up
 
@@ -35,13 +35,8 @@ def first_nonfinite(
     Args:
         observations: Of one step; those of one stage in the order in which they were computed.
     """
-    bad = [one for one in observations if nonfinite_count(one[1]) > 0]
+    bad = [one for one in observations if nonfinite(one[1]) > 0]
     return min(bad, key=lambda one: _RANK.get(one[0].stage, len(_ORDER)), default=None)
-
-
-def nonfinite_count(vector: FloatArray) -> float:
-    """How many elements of the described tensor are NaN or infinite."""
-    return float(vector[POSITION[Stat.NAN_COUNT]] + vector[POSITION[Stat.INF_COUNT]])
 
 
 def bad_rows(values: npt.NDArray[Any]) -> list[int]:

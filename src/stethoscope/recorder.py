@@ -7,6 +7,7 @@ framework's own tensors; the recorder never sees one.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -105,7 +106,7 @@ class Recorder:
         A non-finite loss or metric is also an event, since NaN in a row means *not recorded*.
         """
         value = float(value)
-        if not np.isfinite(value):
+        if not math.isfinite(value):
             self.event("nonfinite", stage=stage, layer=layer, param=param, phase=phase, value=value)
         self._scalars[self.slots.add(slot_of(layer, param, stage, phase))] = value
 

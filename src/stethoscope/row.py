@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stethoscope.program import Program
-from stethoscope.stats import POSITION, FloatArray
+from stethoscope.stats import NONFINITE, POSITION, FloatArray
 from stethoscope.types import Phase, Slot, Stage, Stat
 
 
@@ -35,7 +35,6 @@ class Event:
 
 
 slot_of = functools.lru_cache(maxsize=1024)(Slot)  # the scalars of a run are few
-_NONFINITE = [POSITION[Stat.NAN_COUNT], POSITION[Stat.INF_COUNT]]
 
 
 class Slots:
@@ -107,7 +106,7 @@ class Row:
     @functools.cached_property
     def counts_nonfinite(self) -> bool:
         """Whether a tensor was seen that holds a NaN or an infinity."""
-        return self.stats is not None and bool((self.stats[:, _NONFINITE] > 0).any())
+        return self.stats is not None and bool((self.stats[:, NONFINITE] > 0).any())
 
     def get(self, slot: Slot, stat: Stat = Stat.VALUE) -> float:
         """One recorded number; NaN when it was not recorded."""
@@ -168,7 +167,7 @@ class Block:
     @functools.cached_property
     def counts_nonfinite(self) -> bool:
         """As of a `Row`, in any of them."""
-        return bool((self._stats[:, :, _NONFINITE] > 0).any())
+        return bool((self._stats[:, :, NONFINITE] > 0).any())
 
     @functools.cached_property
     def _stats(self) -> FloatArray:

@@ -18,6 +18,9 @@ TENSOR_STATS: tuple[Stat, ...] = tuple(s for s in Stat if s is not Stat.VALUE)
 POSITION: dict[Stat, int] = {stat: i for i, stat in enumerate(TENSOR_STATS)}
 """Index of each statistic in such a vector."""
 
+NONFINITE = slice(POSITION[Stat.NAN_COUNT], POSITION[Stat.INF_COUNT] + 1)
+"""The two counts of non-finite elements, which are neighbours."""
+
 FloatArray = npt.NDArray[np.float64]
 
 

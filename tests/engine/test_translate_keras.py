@@ -7,7 +7,7 @@ import inspect
 import numpy as np
 import pytest
 
-from stethoscope.engine.training import Batch
+from stethoscope.engine.step import Batch
 from stethoscope.engine.translate import KerasReader, TranslationError, translate
 from stethoscope.types import SourceRef
 from tests.engine.against_keras import keras

@@ -8,7 +8,7 @@ import pytest
 import stethoscope
 from stethoscope.engine import BatchNormalization, Dense, Dropout, Sequential, install, watch
 from stethoscope.engine.run import Run
-from stethoscope.engine.training import everywhere
+from stethoscope.engine.step import everywhere
 from stethoscope.monitor import FaultyTrainingError, Session
 from stethoscope.types import Column, Phase, Stage, Stat, Verdict
 

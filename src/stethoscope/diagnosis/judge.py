@@ -18,7 +18,6 @@ from stethoscope.program import Program
 from stethoscope.row import Block, Row, RowKind
 from stethoscope.rules import all_rules, is_named
 from stethoscope.rules._base import ProgramRule, Rule
-from stethoscope.rules._course import LEAST_STEPS
 from stethoscope.schedule import PROBE_EVERY
 from stethoscope.trace import read
 from stethoscope.types import (
@@ -130,7 +129,7 @@ class Judge:
         self._symptoms.extend(found)
         self._last = row
         self._stale = True
-        due = row.step <= LEAST_STEPS or row.step - self._looked >= PROBE_EVERY
+        due = revised or row.step - self._looked >= PROBE_EVERY
         if found or row.events or (row.probed and due):
             harm, self._looked = harms.judge(row.program, self._measured), row.step
             if found or row.events or revised or not harm.alike(self._harm):

@@ -54,7 +54,8 @@ from stethoscope.engine.layers.resize import (
 )
 from stethoscope.engine.model import Model, Sequential
 from stethoscope.engine.network import Input, Network
-from stethoscope.engine.training import History, Step
+from stethoscope.engine.step import Step
+from stethoscope.engine.training import History
 from stethoscope.engine.watch import OnStep, install, watch
 
 __all__ = [

@@ -12,7 +12,7 @@ from stethoscope.array_stats import Look, describe_many
 from stethoscope.engine.describe import applied
 from stethoscope.engine.layers._base import Array
 from stethoscope.engine.network import Network
-from stethoscope.engine.training import Step
+from stethoscope.engine.step import Step
 from stethoscope.stats import FloatArray
 from stethoscope.types import Slot, Stage
 from stethoscope.vocabulary import ACTIVATIONS, LayerKind

@@ -17,11 +17,12 @@ from stethoscope.engine.describe import program
 from stethoscope.engine.layers._base import Array, Shape
 from stethoscope.engine.losses._base import same_rank
 from stethoscope.engine.observe import Observer, Slots
-from stethoscope.engine.training import Step, Trainable
+from stethoscope.engine.step import Step
+from stethoscope.engine.training import Trainable
 from stethoscope.monitor import Monitor, Session
 from stethoscope.nonfinite import bad_rows, first_nonfinite
 from stethoscope.program import DataSpec, Program
-from stethoscope.stats import POSITION, FloatArray
+from stethoscope.stats import NONFINITE, POSITION, FloatArray
 from stethoscope.types import Phase, Slot, Stage, Stat
 
 LEARNING_RATE = "learning_rate"
@@ -29,10 +30,10 @@ CHUNK = 4096  # rows that are looked at together
 MAX_SCANS = 3  # per run: what is non-finite once stays so
 REVISE_AT = frozenset({1, 2, 5, 10, 20, 40})  # batches looked at: each revision is stored
 PROFILED = max(REVISE_AT)
+AT_ONCE = 3  # steps: what is wrong with the program itself is told before the third
 TOGETHER = 16  # steps: ten times fewer calls, and an error is told a few milliseconds later
 LARGE = 1 << 20  # bytes of steps that are held: of larger ones the numbers are the cost
 LONGEST = 0.25  # seconds that a step is held
-_NONFINITE = [POSITION[Stat.NAN_COUNT], POSITION[Stat.INF_COUNT]]
 
 
 class Run:
@@ -83,7 +84,7 @@ class Run:
         self._held.append((step, probed))
         held = len(self._held)
         goes_on = step.lasting and probed and schedule.probe(step.number + 1)
-        late = held >= TOGETHER or step.number < schedule.dense or now - self._since > LONGEST
+        late = held >= TOGETHER or step.number < AT_ONCE or now - self._since > LONGEST
         if not goes_on or late or held * _size(step) > LARGE or not _finite(step):
             self.catch_up()
 
@@ -117,7 +118,7 @@ class Run:
             self._profile(step)
             self._correlate(step)
             recorder.observe_all(*seen)
-        bad = (seen[1][:, _NONFINITE] > 0).any() or not math.isfinite(step.loss)
+        bad = (seen[1][:, NONFINITE] > 0).any() or not math.isfinite(step.loss)
         if bad and self._scans > 0:
             self._tell_nonfinite(step, seen)
 

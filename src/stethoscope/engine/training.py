@@ -6,7 +6,7 @@ import abc
 import dataclasses
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,83 +19,13 @@ from stethoscope.engine.batches import orders, parts_of, several
 from stethoscope.engine.layers._base import Array
 from stethoscope.engine.losses import Loss
 from stethoscope.engine.metrics import Metric, Running, Totals, Values
-from stethoscope.engine.network import Network, Pass
+from stethoscope.engine.network import Network
 from stethoscope.engine.optimizers import Optimizer
+from stethoscope.engine.step import Batch, Listener, Step, everywhere
 from stethoscope.program import FitSpec
 from stethoscope.types import SourceRef
 
 Data = npt.ArrayLike | Sequence[npt.ArrayLike]
-
-
-@dataclasses.dataclass(frozen=True)
-class Step:
-    """Every value of one optimizer step.
-
-    Attributes:
-        number: From 0, over all calls of `fit`.
-        epoch, batch: From 0.
-        inputs, targets: The batch.
-        done: What the network computed, with the gradients of every value.
-        loss: With the regularizers; what was minimized.
-        losses: Of each output, without weights and regularizers.
-        metrics: Name to value over this batch.
-        totals: Name to the pair of numbers that the metric is computed from.
-        rate: The learning rate.
-        gradients: Of each weight, as the optimizer got them.
-        before, after: Each trained weight before the update, and after it.
-        lasting: Nobody writes into these arrays later: they may be looked at together with those of
-            the next steps.
-    """
-
-    number: int
-    epoch: int
-    batch: int
-    inputs: Sequence[Array]
-    targets: Sequence[Array]
-    done: Pass
-    loss: float
-    losses: Sequence[float]
-    metrics: Mapping[str, float]
-    totals: Mapping[str, Totals]
-    rate: float
-    gradients: Mapping[str, Array]
-    before: Mapping[str, Array]
-    after: Mapping[str, Array]
-    lasting: bool = False
-
-
-class Batch(NamedTuple):
-    """What one step is made on: arrays with the samples first.
-
-    Attributes:
-        inputs, targets: One array for each input and output of the model.
-        weight: One factor for each sample, or None.
-    """
-
-    inputs: list[Array]
-    targets: list[Array]
-    weight: Array | None = None
-
-
-class Listener:
-    """Is shown the training of a model; derive from it and override what is to be seen."""
-
-    def begin(self, model: Trainable, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
-        """A `fit` starts, with this data."""
-
-    def step(self, model: Trainable, step: Step) -> bool:
-        """A step was made. True asks the training to stop."""
-        return False
-
-    def epoch(self, model: Trainable, epoch: int, held_out: Mapping[str, float]) -> None:
-        """An epoch is over; figures on held-out data, where there is some."""
-
-    def end(self, model: Trainable) -> None:
-        """A `fit` is over, or was left by an exception."""
-
-
-everywhere: list[Listener] = []
-"""Listeners of every model of this process."""
 
 
 @dataclasses.dataclass

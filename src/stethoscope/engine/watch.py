@@ -15,7 +15,8 @@ from typing import Any
 from stethoscope import config
 from stethoscope.engine.layers._base import Array
 from stethoscope.engine.run import Run
-from stethoscope.engine.training import Listener, Step, Trainable, everywhere
+from stethoscope.engine.step import Listener, Step, everywhere
+from stethoscope.engine.training import Trainable
 from stethoscope.monitor import FaultyTrainingError, Session
 from stethoscope.scope import Scope
 

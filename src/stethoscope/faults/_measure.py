@@ -15,6 +15,7 @@ from stethoscope.stats import POSITION, TENSOR_STATS, FloatArray
 from stethoscope.types import Slot, Stage, Stat
 
 EARLY_PROBES = 8
+RATE = "learning_rate"  # what adapters call it; with a number behind it for further groups
 LOST = 1e-3  # of its highest value: where a decay ends, not where it works
 _COUNT = POSITION[Stat.COUNT]
 _HARMFUL = (Stage.LOSS, Stage.WEIGHT_GRAD, Stage.UPDATE, Stage.WEIGHT)
@@ -61,17 +62,17 @@ class Measurements:
         if row.kind is RowKind.EPOCH:
             return
         self.steps = max(self.steps, row.step + 1)
-        loss = row.scalar(Stage.LOSS)
-        if not math.isnan(loss):
-            self.loss.add(loss)
-        agreement = row.scalar(Stage.LOSS, param=CORRELATION)
-        if not math.isnan(agreement):
-            self.agreement.add(agreement)
-        rate = row.scalar(Stage.HYPER, param="learning_rate")
-        if not math.isnan(rate):
-            first = rate if math.isnan(self.rates[0]) else self.rates[0]
-            self.rates = (first, rate)
-        rates = [v for slot, v in row.each(Stage.HYPER) if slot.param.startswith("learning_rate")]
+        for slot, value in row.each(Stage.LOSS):
+            if slot.layer == slot.param == "":
+                self.loss.add(value)
+            elif slot.param == CORRELATION:
+                self.agreement.add(value)
+        rates = []
+        for slot, value in row.each(Stage.HYPER):
+            if slot.param == RATE:
+                self.rates = (value if math.isnan(self.rates[0]) else self.rates[0], value)
+            if slot.param.startswith(RATE):
+                rates.append(value)
         if rates:
             self.rate = max(rates)
             self._highest_rate = max(self._highest_rate, self.rate)

@@ -17,7 +17,8 @@ import numpy as np
 from keras.src.trainers.epoch_iterator import EpochIterator
 
 from stethoscope.diagnosis import locate
-from stethoscope.engine.training import Batch, History
+from stethoscope.engine.step import Batch
+from stethoscope.engine.training import History
 from stethoscope.engine.translate import KerasReader, TranslationError
 from stethoscope.keras.sources import Recorded, replaced
 from stethoscope.monitor import Session

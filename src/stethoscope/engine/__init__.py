@@ -1,4 +1,25 @@
-"""The engine: networks in plain NumPy, of which every intermediate value can be read."""
+"""The engine: networks in plain NumPy, of which every intermediate value can be read.
+
+A program in the style of DeepLocalize's library (Wardat et al., ICSE'21): each layer and each
+activation is a step of its own, put into the model one after the other, then trained.
+
+>>> import numpy as np
+>>> from stethoscope.engine import Activation, Dense, Flatten, Sequential
+>>> from stethoscope.engine.optimizers import Adam
+>>> rng = np.random.default_rng(0)
+>>> labels = np.arange(300) % 3
+>>> images = rng.random((300, 4, 4, 1)) + labels[:, None, None, None]
+>>> model = Sequential(input_shape=(4, 4, 1), seed=0)
+>>> model.insert(0, Flatten(name="flatten"))
+>>> model.insert(1, Dense(8, name="fc1"))
+>>> model.insert(2, Activation("relu", name="relu1"))
+>>> model.insert(3, Dense(3, name="fc2"))
+>>> model.insert(4, Activation("softmax", name="softmax"))
+>>> model.compile(Adam(0.01), "sparse_categorical_crossentropy", metrics=["accuracy"])
+>>> history = model.fit(images, labels, batch_size=10, epochs=15).history
+>>> model.evaluate(images, labels)["accuracy"] > 0.95
+True
+"""
 
 from stethoscope.engine.layers.activation import Activation
 from stethoscope.engine.layers.advanced_activation import ELU, LeakyReLU, PReLU, ReLU, Softmax
@@ -54,7 +75,7 @@ from stethoscope.engine.layers.resize import (
 )
 from stethoscope.engine.model import Model, Sequential
 from stethoscope.engine.network import Input, Network
-from stethoscope.engine.step import Step
+from stethoscope.engine.step import Listener, Step
 from stethoscope.engine.training import History
 from stethoscope.engine.watch import OnStep, install, watch
 
@@ -93,6 +114,7 @@ __all__ = [
     "Input",
     "LayerNormalization",
     "LeakyReLU",
+    "Listener",
     "MaxPooling1D",
     "MaxPooling2D",
     "Maximum",

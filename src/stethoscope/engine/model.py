@@ -54,7 +54,7 @@ class Model(Trainable):
 
 
 class Sequential(Trainable):
-    """Layers one after the other; built by the first batch, or at once with `input_shape`.
+    """Layers one after the other; built when the weights are first asked for.
 
     Args:
         layers: The first layers; more come with `add` and `insert`.
@@ -82,8 +82,7 @@ class Sequential(Trainable):
         self._layers = list(layers)
         self._settings: dict[str, Any] = {"seed": seed, "dtype": dtype}
         self._network: Network | None = None
-        if input_shape is not None:
-            self.build(input_shape)
+        self._input_shape = input_shape
 
     def add(self, layer: Layer) -> None:
         """Appends a layer."""
@@ -110,7 +109,11 @@ class Sequential(Trainable):
     @property
     def network(self) -> Network:
         if self._network is None:
-            raise RuntimeError("the input's shape is not known: train first, or call build(shape).")
+            if self._input_shape is None:
+                raise RuntimeError(
+                    "the input's shape is not known: train first, or call build(shape)."
+                )
+            return self.build(self._input_shape)
         return self._network
 
     @property
@@ -118,7 +121,7 @@ class Sequential(Trainable):
         return 1
 
     def _arrays(self, x: Data) -> list[Array]:
-        if self._network is None:
+        if self._network is None and self._input_shape is None:
             self.build(np.asarray(x).shape[1:])
         return super()._arrays(x)
 

@@ -118,15 +118,15 @@ class EngineFit:
 
     def run(self, session: Session) -> Any:
         """Trains in the engine and hands the result to the Keras model; returns a History."""
-        order = np.random.get_state()  # what Keras shuffles with
+        before = _order()
         trained = self._train(self.model, verbose=self._given["verbose"])
         self._reader.give_back(self.model)
         losses = trained.history.get("loss", [])
         if not losses or not math.isfinite(losses[-1]):
-            after = np.random.get_state()
-            np.random.set_state(order)
+            after = _order()
+            _set_order(before)
             self._compare(session)
-            np.random.set_state(after)
+            _set_order(after)
         history = keras.callbacks.History()
         history.set_model(self._keras)
         history.history = trained.history
@@ -152,14 +152,18 @@ class EngineFit:
         x, y = self.data[:2]
         if all(isinstance(part, np.ndarray) for part in (x, y)):
             data = ([x], [y])
-        held_out: Callable[[], dict[str, float]] = dict
-        if self.held_out is not None:
-            held_out = functools.partial(
-                model.evaluate,
+
+        def held_out() -> dict[str, float]:
+            if self.held_out is None:
+                return {}
+            pass_over(self.held_out, self.plan.batch_size)
+            figures: dict[str, float] = model.evaluate(
                 *self.held_out[:2],
                 batch_size=self.plan.batch_size or 32,
                 sample_weight=self.held_out[2] if len(self.held_out) > 2 else None,
             )
+            return figures
+
         iterator = self.batches()
         trained: History = model.fit_batches(
             functools.partial(drawn, iterator),
@@ -188,9 +192,28 @@ class EngineFit:
 
 
 def pass_over(held_out: tuple[Any, ...], size: int | None) -> None:
-    """Reads held-out data as an evaluation does, which on PyTorch draws a number."""
+    """Reads held-out data as an evaluation of Keras on PyTorch does, which draws a number."""
+    if keras.backend.backend() != "torch":
+        return
     for _ in drawn(_iterator_kind()(x=held_out[0], y=held_out[1], batch_size=size)):
         pass
+
+
+def _order() -> tuple[Any, Any]:
+    """What the order of samples is drawn from, on NumPy's backends and on PyTorch's."""
+    if keras.backend.backend() != "torch":
+        return np.random.get_state(), None
+    import torch
+
+    return np.random.get_state(), torch.get_rng_state()
+
+
+def _set_order(state: tuple[Any, Any]) -> None:
+    np.random.set_state(state[0])
+    if state[1] is not None:
+        import torch
+
+        torch.set_rng_state(state[1])
 
 
 def _iterator_kind() -> Any:

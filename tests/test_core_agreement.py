@@ -21,6 +21,15 @@ def test_of_images_does_not_count_the_mean_image():
     assert correlation(mean + 1e-9 * RNG.normal(size=images.shape), images) == 0.0
 
 
+@pytest.mark.parametrize("size", [1e-7, 1e-2])
+def test_of_a_dead_network_is_none(size):
+    """What is left of the input behind ten sigmoid layers goes with the targets, and is nothing."""
+    ids = (X > 0).astype(int)
+    scores = 0.5 + size * np.stack([-X, X], axis=1)
+    found = correlation(scores, ids)
+    assert found == 0 if size < 1e-4 else found > 0.5
+
+
 @pytest.mark.parametrize("axis", [1, None], ids=["first", "last"])
 def test_of_classes_is_that_of_one_hot_rows(axis):
     ids = RNG.integers(0, 3, (64, 7))

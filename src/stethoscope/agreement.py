@@ -15,6 +15,7 @@ CORRELATION = "correlation"
 """Name of the LOSS scalar that adapters record beside the loss itself."""
 
 MAX_ELEMENTS = 2**20  # of a prediction; more are not looked at
+_FAINT = 1e-4  # of the targets' spread: a dead network leaves as much of its input, and no more
 _FLAT = 1e-6  # of its size: a prediction that varies by less is a constant with rounding errors
 
 
@@ -32,7 +33,8 @@ def correlation(
         class_axis: Axis of the classes in `prediction`; default the last.
 
     Returns:
-        -1 to 1; 0 where the predictions of all samples are the same; None where it cannot be told:
+        -1 to 1; 0 where the predictions of all samples are the same, but for
+        what a ten-thousandth of the targets' spread is; None where it cannot be told:
         targets that are all the same, shapes that do not fit, values that are not finite.
 
     >>> correlation(np.array([[2.0, 0.0], [0.0, 1.0]]), np.array([0, 1]))
@@ -63,6 +65,6 @@ def correlation(
     together = float(np.vdot(values, wanted))
     if not math.isfinite(varies + asked) or asked <= 0 or len(values) < 2:
         return None
-    if varies <= (_FLAT * size) ** 2 * values.size:
+    if varies <= max((_FLAT * size) ** 2 * values.size, _FAINT**2 * asked):
         return 0.0
     return min(max(together / math.sqrt(varies * asked), -1.0), 1.0)

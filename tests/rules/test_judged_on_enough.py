@@ -99,9 +99,22 @@ def test_columns_of_one_scale_share_one_mean_and_are_no_pixels():
     assert (found["mean"], found["std"]) == pytest.approx((30, 30**0.5), rel=0.05)
 
 
-def test_pixels_are_divided():
-    change = scaling(facts(RNG.integers(0, 256, (64, 8, 8))), "data.input[0]", None).change
+PIXELS = RNG.integers(0, 256, (64, 8, 8))
+
+
+@pytest.mark.parametrize("values", [PIXELS, PIXELS[..., None] * 0.99], ids=["grey", "resized"])
+def test_pixels_are_divided(values):
+    change = scaling(facts(values), "data.input[0]", None).change
     assert (change.op, change.value) == (Op.SCALE, 1 / 255)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [RNG.uniform(30, 70, (64, 12, 1)), RNG.uniform(0, 200, (64, 12, 5)), PIXELS[:, :, :1]],
+    ids=["window", "several series", "whole numbers"],
+)
+def test_windows_of_a_series_are_no_pixels(values):
+    assert scaling(facts(values), "data.input[0]", None).change.op is Op.WRAP
 
 
 @pytest.mark.parametrize(("share", "accused"), [(0.7, True), (0.99, False)])

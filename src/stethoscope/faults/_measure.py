@@ -121,9 +121,14 @@ class Measurements:
         return self._of(self._last, slot, stat)
 
     def moved(self, share: float) -> bool:
-        """Whether a weight changed by a share of its spread since its first probe."""
+        """Whether a weight changed by a share of its spread since its first probe.
+
+        One that starts at 0 has none: the smallest step would count.
+        """
         for slot in self.slots(Stage.WEIGHT):
             spread = max(self.first(slot, Stat.STD), abs(self.first(slot, Stat.MEAN)))
+            if not spread > 0:
+                continue
             for stat in (Stat.MEAN, Stat.STD, Stat.MIN, Stat.MAX):
                 if abs(self.last(slot, stat) - self.first(slot, stat)) > share * spread:
                     return True

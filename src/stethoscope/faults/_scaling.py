@@ -8,7 +8,7 @@ from stethoscope.program import DataSpec
 from stethoscope.types import Change, Fix, Op, SourceRef
 
 PIXEL = 255  # the largest of 8 bits
-LEAST_PIXEL = 16  # what reaches no further is standardized like any other data
+LEAST_PIXEL = 128  # no pixel of many brighter than that: values of another kind
 MANY = 64  # columns that are listed one by one, though one figure would do for all
 ALIKE = 2.0  # columns whose size is within that factor of all of them are on one scale
 GOOD = (0.1, 3.0)  # a column of a deviation above and a size below that is left as it is
@@ -17,12 +17,10 @@ GOOD = (0.1, 3.0)  # a column of a deviation above and a size below that is left
 def scaling(data: DataSpec, path: str, source: SourceRef | None) -> Fix:
     """A fix that brings data to a mean near 0 and a standard deviation near 1.
 
-    Pixels (samples of two axes or more, from 0 to at most 255) are divided by 255; columns that are
-    on scales of their own are standardized, each with its measured mean and deviation.
+    Pixels are divided by 255; columns that are on scales of their own are standardized, each with
+    its measured mean and deviation.
     """
-    low, high = data.min or 0.0, data.max or 0.0
-    image = data.shape is not None and len(data.shape) >= 2
-    if image and low >= 0 and LEAST_PIXEL < high <= PIXEL:
+    if _are_pixels(data):
         return Fix(f"divide {path} by {PIXEL}", Change(Op.SCALE, path, 1 / PIXEL, source))
     if data.columns and not (len(data.columns) > MANY and _alike(data)):
         columns = {
@@ -43,6 +41,17 @@ def scaling(data: DataSpec, path: str, source: SourceRef | None) -> Fix:
         f"standardize {path}: subtract {mean:.4g}, divide by {std:.4g}",
         Change(Op.WRAP, path, {"standardize": {"mean": mean, "std": std}}, source),
     )
+
+
+def _are_pixels(data: DataSpec) -> bool:
+    """Whether samples are images of 8 bits: two axes of whole numbers, or three.
+
+    A window of a series has two axes too, and as a rule values between the whole numbers.
+    """
+    sides = [size for size in data.shape or () if size > 1]
+    image = len(data.shape or ()) >= 3 or bool(data.integer_valued)
+    low, high = data.min or 0.0, data.max or 0.0
+    return image and len(sides) >= 2 and low >= 0 and LEAST_PIXEL < high <= PIXEL
 
 
 def _alike(data: DataSpec) -> bool:

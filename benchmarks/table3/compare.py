@@ -25,6 +25,7 @@ from table3.build import keras_model
 from table3.cases import Case, shown
 
 AGREED = 1e-3  # relative: what the engine promises of 50 steps, here of whole trainings
+ALIKE = 0.01  # of accuracies whose losses agree: samples at the very border
 SIMILAR = 3  # times the spread of Keras itself, of which there are few samples
 ACCURACY = "accuracy"
 HEAD = (
@@ -61,7 +62,10 @@ class Comparison:
 
     @property
     def difference(self) -> float:
-        """The largest relative difference of a seed's losses, engine to Keras."""
+        """The largest relative difference of a seed's losses, engine to Keras.
+
+        Infinite where losses agree and accuracies do not.
+        """
         return _largest(self.keras, self.engine)
 
     @property
@@ -73,7 +77,7 @@ class Comparison:
     def remark(self) -> str:
         """Why the figures differ; "" where they do not."""
         if self.difference <= AGREED:
-            finite = math.isfinite(self.keras[0].loss)
+            finite = any(math.isfinite(one.loss) for one in self.keras)
             return "" if finite else "both end in NaN"
         if self.undropped is not None:
             rest = self.undropped.remark and f" ({self.undropped.remark})"
@@ -196,7 +200,15 @@ def _outcome(history: dict[str, list[float]]) -> Outcome:
 
 
 def _largest(one: Sequence[Outcome], other: Sequence[Outcome]) -> float:
-    return max(_relative(a.loss, b.loss) for a, b in zip(one, other, strict=True))
+    return max(_apart(a, b) for a, b in zip(one, other, strict=True))
+
+
+def _apart(a: Outcome, b: Outcome) -> float:
+    """Relative difference of the losses; infinity where only the accuracies differ."""
+    apart = _relative(a.loss, b.loss)
+    if apart <= AGREED and a.accuracy is not None and b.accuracy is not None:
+        return apart if abs(a.accuracy - b.accuracy) <= ALIKE else math.inf
+    return apart
 
 
 def _relative(a: float, b: float) -> float:

@@ -4,8 +4,8 @@ A trace is one SQLite file in WAL mode:
 
     meta(key, value)                    script, framework, versions, schedule: JSON values
     programs(first_order, program)      a Program revision and the first row it is in force for
-    slots(id, layer, param, stage, phase)
-                                        tensors and scalars, each numbered from 0 by its kind
+    slots(scalar, id, layer, param, stage, phase)
+                                        tensors (scalar 0) and scalars, each numbered from 0
     steps(row_order, step, epoch, batch, kind, scalars)
                                         every optimizer step: LOSS, METRIC and HYPER, float64
     probes(row_order, stats)            probed steps: float64 [slots, TENSOR_STATS]

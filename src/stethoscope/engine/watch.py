@@ -23,7 +23,7 @@ from stethoscope.scope import Scope
 
 @dataclasses.dataclass(frozen=True)
 class OnStep(Listener):
-    """Shows every step to a function; a `training.Listener`.
+    """Shows every step to a function; a `step.Listener`.
 
     Attributes:
         look: Is given each `Step`.
@@ -38,7 +38,7 @@ class OnStep(Listener):
 
 
 class Watch(Listener):
-    """Records the models that train, one run each; a `training.Listener`.
+    """Records the models that train, one run each; a `step.Listener`.
 
     Args:
         session: What the reports go to.

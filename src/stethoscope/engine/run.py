@@ -31,7 +31,7 @@ MAX_SCANS = 3  # per run: what is non-finite once stays so
 REVISE_AT = frozenset({1, 2, 5, 10, 20, 40})  # batches looked at: each revision is stored
 PROFILED = max(REVISE_AT)
 AT_ONCE = 3  # steps: what is wrong with the program itself is told before the third
-TOGETHER = 16  # steps: ten times fewer calls, and an error is told a few milliseconds later
+TOGETHER = 32  # steps: far fewer calls, and an error is told a few milliseconds later
 LARGE = 1 << 20  # bytes of steps that are held: of larger ones the numbers are the cost
 LONGEST = 0.25  # seconds that a step is held
 

@@ -276,6 +276,46 @@ class Adam(keras.optimizers.Adam):
     pass
 
 
+class Hundredfold(keras.Model):
+    def compute_loss(self, **given):
+        return 100 * super().compute_loss(**given)
+
+
+class Halved:
+    def call(self, x, **given):
+        return super().call(x, **given) / 2
+
+
+class HalvedModel(Halved, keras.Sequential):
+    pass
+
+
+class Described(keras.Sequential):
+    def __init__(self, layers):
+        super().__init__(layers)
+        self.purpose = "a test"
+
+    def summary(self):
+        return self.purpose
+
+
+def functional(kind, wrap=lambda model, x: model):
+    x = keras.Input((4,))
+    return wrap(kind(x, K.Dense(1)(x), name="mine"), x)
+
+
+def changed(name):
+    model = one(K.Dense(1, name="d"))
+    thing = model.layers[0] if name == "call" else model
+    original = getattr(thing, name)
+    setattr(thing, name, lambda *args, **given: original(*args, **given))
+    return model
+
+
+def relu(x):  # named as one of Keras's
+    return 5 * x
+
+
 def own_loss(y, p):
     return keras.ops.mean(y - p)
 
@@ -289,6 +329,28 @@ def one(layer, shape=(4,), **compiled):
 
 ERRORS = {
     "own-layer": (lambda: one(Own(name="mine")), r"layer 'mine' \(Own, train.py:7\).*your own"),
+    "own-loss-of-a-model": (
+        lambda: functional(Hundredfold),
+        r"model 'mine' \(Hundredfold, test_tr.*py:\d+\).*its compute_loss is code of your own",
+    ),
+    "own-method-of-a-class-beside": (
+        lambda: HalvedModel([keras.Input((4,)), K.Dense(1)], name="mine"),
+        r"model 'mine' \(HalvedModel, .*its call is code of your own",
+    ),
+    "own-model-within": (
+        lambda: functional(Hundredfold, lambda inner, x: keras.Model(x, inner(x))),
+        r"model 'mine' \(Hundredfold, ",
+    ),
+    "own-method-of-one-model": (lambda: changed("train_step"), r"model .*its train_step is code"),
+    "own-method-of-one-layer": (lambda: changed("call"), r"layer 'd' \(Dense, .*its call is code"),
+    "own-activation": (
+        lambda: one(K.Dense(1, activation=relu, name="d")),
+        r"layer 'd' \(Dense, .*its activation is a function of your own",
+    ),
+    "own-activation-of-a-recurrence": (
+        lambda: one(K.LSTM(2, recurrent_activation=relu, name="b"), (4, 1)),
+        r"layer 'b' .*its recurrent_activation is a function of your own",
+    ),
     "no-such-layer": (lambda: one(K.UnitNormalization(name="u")), r"'u'.*no such layer; it has"),
     "setting": (
         lambda: one(K.Dense(2, kernel_constraint="non_neg", name="d")),
@@ -345,6 +407,10 @@ def test_what_cannot_be_translated(name):
     with pytest.raises(TranslationError, match=message) as raised:
         translate(model, sources=sources)
     assert "\n" not in str(raised.value)
+
+
+def test_a_class_that_changes_nothing_of_the_training():
+    assert translate(Described([keras.Input((4,)), K.Dense(2)])).network.layers
 
 
 USUAL = {  # arguments that a layer must be given

@@ -11,7 +11,14 @@ import numpy as np
 from stethoscope import engine
 from stethoscope.engine import losses, metrics, optimizers
 from stethoscope.engine.layers._base import Layer, Symbol
-from stethoscope.engine.translate.settings import TranslationError, construct, is_layer, where
+from stethoscope.engine.translate import own
+from stethoscope.engine.translate.settings import (
+    TranslationError,
+    construct,
+    is_layer,
+    of_keras,
+    where,
+)
 from stethoscope.types import SourceRef
 
 ARITHMETIC = {"Add": "Add", "Subtract": "Subtract", "Multiply": "Multiply"}
@@ -43,6 +50,7 @@ class KerasReader:
             TranslationError: see `translate`.
         """
         inputs = self._ends("inputs")
+        own.refuse(self.model, "model", self.model.name)
         for i, tensor in enumerate(inputs):
             name = str(getattr(tensor, "name", i))
             self._symbols[id(tensor)] = engine.Input(_shape(tensor, name), name)
@@ -124,6 +132,7 @@ class KerasReader:
 
     def _inside(self, model: Any, read: Sequence[Symbol], node: Any) -> None:
         """A model used as a layer: its own layers take its place."""
+        own.refuse(model, "model", f"{self._prefix}{model.name}")
         # each use computes the model's tensors anew, also if they are part of the outer one too
         outer, self._symbols = self._symbols, {}
         prefix, self._prefix = self._prefix, f"{self._prefix}{model.name}/"
@@ -141,8 +150,9 @@ class KerasReader:
         source = self._sources.get(id(original))
         kind, name = type(original).__name__, f"{self._prefix}{original.name}"
         place = f"layer {where(kind, name, source)}"
-        if not type(original).__module__.startswith("keras."):
+        if not of_keras(type(original)):
             raise TranslationError(f"{place} cannot be translated: it is a class of your own.")
+        own.refuse(original, "layer", name)
         has_config = hasattr(original, "get_config") and hasattr(original, "trainable_variables")
         kind = kind if has_config else ARITHMETIC.get(kind, "")
         found: Any = getattr(engine, kind, None)
@@ -213,8 +223,7 @@ class KerasReader:
     def _loss(self, loss: Any) -> losses.Loss:
         name = loss if isinstance(loss, str) else type(loss).__name__
         kind = getattr(losses, name, None)
-        of_keras = type(loss).__module__.startswith("keras.")
-        if kind is not None and of_keras and hasattr(loss, "get_config"):
+        if kind is not None and of_keras(type(loss)) and hasattr(loss, "get_config"):
             # the configuration leaves out what Keras hands on to the loss function
             settings = {**loss.get_config(), **getattr(loss, "_fn_kwargs", {})}
             found: losses.Loss = construct(kind, settings, f"loss {name}")
@@ -230,7 +239,7 @@ class KerasReader:
     def _optimizer(self, original: Any) -> optimizers.Optimizer:
         name = type(original).__name__
         kind = getattr(optimizers, name, None)
-        if kind is None or not type(original).__module__.startswith("keras."):
+        if kind is None or not of_keras(type(original)):
             raise TranslationError(f"optimizer {name} cannot be translated: the engine has none.")
         optimizer: optimizers.Optimizer = construct(
             kind, original.get_config(), f"optimizer {where(name, str(original.name))}"
@@ -280,8 +289,7 @@ def _weights(layer: Any) -> dict[str, Any]:
 
 
 def _named(what: str, get: Any, name: str, original: Any = None) -> Any:
-    module = getattr(original, "__module__", "keras") or "keras"
-    if not str(module).startswith("keras"):
+    if original is not None and not isinstance(original, str) and not of_keras(original):
         raise TranslationError(
             f"{what} {name!r} cannot be translated: it is a function of your own."
         )

@@ -55,6 +55,16 @@ def where(kind: str, name: str, source: SourceRef | None = None) -> str:
     return f"{name!r} ({kind}{line})"
 
 
+def of_keras(thing: Any) -> bool:
+    """Whether a class, a function or an object is Keras's; a name of a module is one too.
+
+    >>> of_keras("keras.src.losses"), of_keras("keras_of_mine"), of_keras(None)
+    (True, False, False)
+    """
+    module = thing if isinstance(thing, str) else getattr(thing, "__module__", None)
+    return str(module).partition(".")[0] == "keras"
+
+
 def construct(kind: Callable[..., Any], settings: Mapping[str, Any], place: str) -> Any:
     """An engine object with the settings of its original.
 
@@ -114,7 +124,7 @@ def _value(key: str, value: Any, place: str) -> Any:
         return tuple(value) if isinstance(value, list) else value
     for module in (regularizers, schedules, engine):
         kind = getattr(module, str(value["class_name"]), None)
-        own = not str(value.get("module") or "").startswith("keras")
+        own = not of_keras(value.get("module") or "")
         if kind is None or own or (module is engine and not is_layer(kind)):
             continue
         # a class, or what Keras has as one: L1 and L2 are functions here
@@ -134,7 +144,7 @@ def _activation(value: Any, place: str) -> Any:
     if isinstance(name, Mapping):
         kind = str(value["class_name"])
         function = LAYERS_AS_ACTIVATIONS.get(kind, "")
-        if not function or not str(value.get("module") or "").startswith("keras"):
+        if not function or not of_keras(value.get("module") or ""):
             raise TranslationError(
                 f"{place} cannot be translated: its activation is a {kind}; apply it as a layer."
             )

@@ -1,7 +1,5 @@
 """Convolutions against finite differences, Keras and, where Keras has no such thing, torch."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -50,8 +48,7 @@ CASES = [
 MORE = [(Conv2D, chosen, (7, 8, 4)) for chosen in NOT_IN_KERAS]
 # Keras compiles each anew: what both share is compared once.
 COMPARED = [case for case in CASES if case[0] is Conv2D or case[1] not in BOTH[1:]]
-EXACT = Mode(training=False, rng=np.random.default_rng(), dtype=np.float64)
-SINGLE = dataclasses.replace(EXACT, dtype=np.float32)
+MODE = Mode(training=False, rng=np.random.default_rng())
 
 
 def name(case):
@@ -107,8 +104,8 @@ def test_channels_first_equals_channels_last(kind, padding):
     assert [layer.unit_axis for layer in layers] == [-1, 1]
     weights = layers[0].build([shape], np.random.default_rng(0))
     x = np.random.default_rng(1).normal(size=(2, *shape))
-    last = layers[0].forward([x], weights, EXACT).output
-    first = layers[1].forward([np.moveaxis(x, -1, 1)], weights, EXACT).output
+    last = layers[0].forward([x], weights, MODE).output
+    first = layers[1].forward([np.moveaxis(x, -1, 1)], weights, MODE).output
     np.testing.assert_array_equal(np.moveaxis(first, 1, -1), last)
 
 
@@ -134,7 +131,7 @@ def test_equals_torch(chosen):
     )
     cotangent = rng.normal(size=expected.shape).astype("f")
     expected.backward(torch.tensor(cotangent))
-    done = layer.forward([tensors[0].detach().numpy()], weights, SINGLE)
+    done = layer.forward([tensors[0].detach().numpy()], weights, MODE)
     np.testing.assert_allclose(done.output, expected.detach(), rtol=1e-5, atol=1e-5)
     (back,), found = layer.backward(cotangent, done.saved, weights)
     np.testing.assert_allclose(back, tensors[0].grad, rtol=1e-4, atol=1e-4)
@@ -167,16 +164,6 @@ def test_an_empty_batch_has_a_gradient_of_zero():
     found = _convolve.kernel_gradient(np.ones((0, 6, 2)), np.ones((0, 4, 4)), placed, (3, 2, 4))
     assert found.shape == (3, 2, 4)
     assert not found.any()
-
-
-def test_images_of_integers_are_computed_in_the_networks_dtype():
-    images = np.random.default_rng(0).integers(0, 255, size=(3, 6, 6, 2)).astype(np.int32)
-    check_against_keras(Conv2D(4, 3), keras.layers.Conv2D(4, 3), inputs=[images.astype("f")])
-    layer = Conv2D(4, 3)
-    weights = {
-        n: w.astype("f") for n, w in layer.build([(6, 6, 2)], np.random.default_rng()).items()
-    }
-    assert layer.forward([images], weights, SINGLE).output.dtype == np.float32
 
 
 @pytest.mark.parametrize(

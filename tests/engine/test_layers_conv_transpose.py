@@ -43,7 +43,7 @@ COMPARED = [
     or (case[1]["strides"] == 3 and case[1]["padding"] == "same")
     or case[1] == {"kernel_size": 2, "strides": 3, "padding": "valid"}
 ]
-EXACT = Mode(training=False, rng=np.random.default_rng(), dtype=np.float64)
+MODE = Mode(training=False, rng=np.random.default_rng())
 
 
 def name(case):
@@ -83,8 +83,8 @@ def test_channels_first():
     assert [layer.unit_axis for layer in layers] == [-1, 1]
     weights = layers[0].build([(4, 3, 2)], np.random.default_rng(0))
     x = np.random.default_rng(1).normal(size=(2, 4, 3, 2))
-    last = layers[0].forward([x], weights, EXACT).output
-    first = layers[1].forward([np.moveaxis(x, -1, 1)], weights, EXACT).output
+    last = layers[0].forward([x], weights, MODE).output
+    first = layers[1].forward([np.moveaxis(x, -1, 1)], weights, MODE).output
     np.testing.assert_array_equal(np.moveaxis(first, 1, -1), last)
 
 
@@ -102,7 +102,7 @@ def test_equals_torch(chosen):
         torch.tensor(weights["bias"]),
         **{names.get(n, n): value for n, value in chosen.items()},
     )
-    done = layer.forward([x], weights, EXACT)
+    done = layer.forward([x], weights, MODE)
     np.testing.assert_allclose(done.output, expected, rtol=1e-10, atol=1e-12)
 
 

@@ -19,7 +19,7 @@ CASES = [
     {"depth_multiplier": 3},
     {"depth_multiplier": 2, "padding": "same", "kernel_size": 2},
 ]
-EXACT = Mode(training=False, rng=np.random.default_rng(), dtype=np.float64)
+MODE = Mode(training=False, rng=np.random.default_rng())
 
 
 def name(chosen):
@@ -57,7 +57,7 @@ def test_equals_a_convolution_in_groups_also_in_blocks(order, monkeypatch):
     kernel, bias = rng.normal(size=(3, 3, 3, 2)), rng.normal(size=6)
     weights = [{"kernel": k, "bias": bias} for k in (kernel, kernel.reshape(3, 3, 1, 6))]
     x = rng.normal(size=(5, *shape))
-    done = [layer.forward([x], w, EXACT) for layer, w in zip(layers, weights, strict=True)]
+    done = [layer.forward([x], w, MODE) for layer, w in zip(layers, weights, strict=True)]
     np.testing.assert_allclose(done[0].output, done[1].output, rtol=1e-12, atol=1e-12)
     gradient = rng.normal(size=done[0].output.shape)
     ((own,), found), ((other,), expected) = [

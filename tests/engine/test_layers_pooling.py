@@ -29,7 +29,7 @@ CASES = [
     *((kind, UNEVEN) for kind in KINDS if kind.endswith("2D")),
     *((f"Global{kind}", {"keepdims": keep}) for kind in KINDS for keep in (False, True)),
 ]
-SINGLE = Mode(training=False, rng=np.random.default_rng(), dtype=np.float32)
+MODE = Mode(training=False, rng=np.random.default_rng())
 
 
 def name(case):
@@ -79,8 +79,8 @@ def test_channels_first_equals_channels_last(kind):
     layers = [getattr(engine, kind)(**order) for order in ({}, FIRST)]
     shape = SHAPES[kind[-2:]]
     x = np.random.default_rng(1).normal(size=(2, *shape)).astype("f")
-    last = layers[0].forward([x], {}, SINGLE).output
-    first = layers[1].forward([np.moveaxis(x, -1, 1)], {}, SINGLE).output
+    last = layers[0].forward([x], {}, MODE).output
+    first = layers[1].forward([np.moveaxis(x, -1, 1)], {}, MODE).output
     assert first.shape[1:] == layers[1].shape([moved(shape)])
     np.testing.assert_allclose(np.moveaxis(first, 1, -1), last, rtol=1e-6)
 
@@ -97,7 +97,7 @@ def test_padding_in_cells_equals_torch(kind):
     expected = module(tensor)
     expected.sum().backward()
     layer = getattr(engine, f"{kind}Pooling2D")(3, 2, 1, "channels_first")
-    done = layer.forward([x], {}, SINGLE)
+    done = layer.forward([x], {}, MODE)
     np.testing.assert_allclose(done.output, expected.detach(), rtol=1e-5, atol=1e-6)
     (back,), _ = layer.backward(np.ones_like(done.output), done.saved, {})
     np.testing.assert_allclose(back, tensor.grad, rtol=1e-5, atol=1e-6)
@@ -134,6 +134,6 @@ def test_padded_cells_that_count_are_zeros(rank):
         for chosen in ({}, {"padding": 1, "count_padding": True})
     )
     x = np.random.default_rng(0).normal(size=(2, *shape)).astype(np.float32)
-    expected = pool.forward([pad.forward([x], {}, SINGLE).output], {}, SINGLE).output
-    np.testing.assert_allclose(counting.forward([x], {}, SINGLE).output, expected, rtol=1e-6)
+    expected = pool.forward([pad.forward([x], {}, MODE).output], {}, MODE).output
+    np.testing.assert_allclose(counting.forward([x], {}, MODE).output, expected, rtol=1e-6)
     check_layer(counting, shape, directions=2)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stethoscope.engine.layers._base import Array, Layer, Mode, Shape, Symbol
+from stethoscope.vocabulary import LayerKind
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +58,8 @@ class Network:
         inputs: The model's inputs, as `Input` made them.
         outputs: What the model computes.
         seed: Of the first weights and of everything random in training.
-        dtype: float32 or float64; inputs are converted to it.
+        dtype: float32 or float64; inputs are converted to it, but for whole numbers that only an
+            `Embedding` reads: float32 does not tell ids above 2^24 apart.
 
     Attributes:
         nodes: In the order of the forward pass.
@@ -94,6 +96,7 @@ class Network:
             if symbol not in self.positions:
                 self._place(symbol)
         self.outputs = tuple(self.positions[symbol] for symbol in outputs)
+        self._ids = self._read_as_ids()
 
     @property
     def layers(self) -> list[Layer]:
@@ -122,8 +125,8 @@ class Network:
             inputs: One array for each input of the model, the batch axis first.
             training: Whether dropout drops and normalization uses the batch.
         """
-        mode = Mode(training, self.rng, self.dtype)
-        done = Pass([np.asarray(x) for x in inputs], [], [])
+        mode = Mode(training, self.rng)
+        done = Pass([self._entering(x, i) for i, x in enumerate(inputs)], [], [])
         for node in self.nodes:
             read = [done.values[i] for i in node.inputs]
             result = node.layer.forward(read, self.weights_of(node.layer), mode)
@@ -180,6 +183,23 @@ class Network:
                 if names[name] in gradients:
                     gradients[names[name]] = gradients[names[name]] + regularizer.gradient(weight)
         return total
+
+    def _entering(self, x: Array, position: int) -> Array:
+        """One of the inputs as the layers are to read it."""
+        given = np.asarray(x)
+        if position in self._ids and np.issubdtype(given.dtype, np.integer):
+            return given
+        return given.astype(self.dtype, copy=False)
+
+    def _read_as_ids(self) -> frozenset[int]:
+        """Positions of the inputs that embeddings look up, and nothing else reads."""
+        plain, first = set(self.outputs), len(self.inputs)
+        for index in range(len(self.nodes) - 1, -1, -1):
+            node = self.nodes[index]
+            moved = node.layer.kind is LayerKind.RESHAPE and first + index not in plain
+            if node.layer.kind is not LayerKind.EMBEDDING and not moved:
+                plain.update(node.inputs)
+        return frozenset(range(first)) - plain
 
     def _place(self, symbol: Symbol) -> None:
         layer = symbol.layer

@@ -331,9 +331,7 @@ class Trainable(abc.ABC):
         return {name: one.totals(target, prediction) for name, one in self.metrics.items()}
 
     def _arrays(self, x: Data) -> list[Array]:
-        arrays = [np.asarray(a) for a in several(x, len(self.network.inputs))]
-        dtype = self.network.dtype
-        return [a if np.issubdtype(a.dtype, np.integer) else a.astype(dtype) for a in arrays]
+        return [np.asarray(a) for a in several(x, len(self.network.inputs))]
 
     def _targets(self, y: Data) -> list[Array]:
         return [np.asarray(a) for a in several(y, len(self.network.outputs))]

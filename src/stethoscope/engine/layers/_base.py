@@ -35,12 +35,10 @@ class Mode:
     Attributes:
         training: Dropout drops, batch normalization uses the batch.
         rng: The only source of random numbers.
-        dtype: In which everything is computed.
     """
 
     training: bool
     rng: np.random.Generator
-    dtype: npt.DTypeLike = np.float32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,7 +135,10 @@ class Layer(abc.ABC):
 
     @abc.abstractmethod
     def forward(self, inputs: Sequence[Array], weights: Weights, mode: Mode) -> Forward:
-        """The output of a batch, before `activation`."""
+        """The output of a batch, before `activation`.
+
+        The inputs have the dtype of the weights; ids of an `Embedding` may be whole numbers.
+        """
 
     @abc.abstractmethod
     def backward(

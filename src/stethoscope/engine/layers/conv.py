@@ -127,7 +127,7 @@ class _Convolution(Layer, abc.ABC):
         return {"kernel": kernel, "bias": self.bias_initializer((self.filters,), rng)}
 
     def forward(self, inputs: Sequence[Array], weights: Weights, mode: Mode) -> Forward:
-        x = channels_last(np.asarray(single(inputs, self), mode.dtype), self.data_format)
+        x = channels_last(single(inputs, self), self.data_format)
         placed = self._windows.place(x.shape[1:-1])
         wide = placed.pad(x)
         output = convolve(wide, weights["kernel"], placed, self.groups)

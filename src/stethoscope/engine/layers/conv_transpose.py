@@ -112,7 +112,7 @@ class _Transposed(Layer, abc.ABC):
         return {"kernel": kernel, "bias": self.bias_initializer((self.filters,), rng)}
 
     def forward(self, inputs: Sequence[Array], weights: Weights, mode: Mode) -> Forward:
-        x = np.asarray(single(inputs, self), mode.dtype)
+        x = single(inputs, self)
         x = np.ascontiguousarray(channels_last(x, self.data_format))
         lengths = self._lengths(x.shape[1:-1])
         placed = self._windows.place(lengths)

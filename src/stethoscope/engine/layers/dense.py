@@ -67,7 +67,7 @@ class Dense(Layer):
         return {"kernel": kernel, "bias": self.bias_initializer((self.units,), rng)}
 
     def forward(self, inputs: Sequence[Array], weights: Weights, mode: Mode) -> Forward:
-        x = np.asarray(single(inputs, self), mode.dtype)  # whole numbers too
+        x = single(inputs, self)
         output = x @ weights["kernel"]
         if self.use_bias:
             output += weights["bias"]

@@ -107,7 +107,7 @@ class _Depthwise(Layer, abc.ABC):
         return {"kernel": kernel, "bias": self.bias_initializer((filters,), rng)}
 
     def forward(self, inputs: Sequence[Array], weights: Weights, mode: Mode) -> Forward:
-        x = channels_last(np.asarray(single(inputs, self), mode.dtype), self.data_format)
+        x = channels_last(single(inputs, self), self.data_format)
         placed = self._windows.place(x.shape[1:-1])
         wide, kernel = placed.pad(x), weights["kernel"]
         output = np.zeros((len(x), *placed.outputs, *kernel.shape[-2:]), x.dtype)

@@ -48,7 +48,7 @@ class _GlobalPooling(Layer, abc.ABC):
         return join_shape(ones, channels, self.data_format)
 
     def forward(self, inputs: Sequence[Array], weights: Weights, mode: Mode) -> Forward:
-        x = np.asarray(single(inputs, self), mode.dtype)
+        x = single(inputs, self)
         pooled = self._pool(x)
         return Forward(pooled if self.keepdims else pooled.squeeze(self._axes), (x, pooled))
 

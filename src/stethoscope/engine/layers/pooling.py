@@ -83,7 +83,7 @@ class _Pooling(Layer, abc.ABC):
         return join_shape(self._windows.place(lengths).outputs, channels, self.data_format)
 
     def forward(self, inputs: Sequence[Array], weights: Weights, mode: Mode) -> Forward:
-        x = channels_last(np.asarray(single(inputs, self), mode.dtype), self.data_format)
+        x = channels_last(single(inputs, self), self.data_format)
         lengths = x.shape[1:-1]
         placed = self._windows.place(lengths)
         wide = placed.pad(x, self._outside)

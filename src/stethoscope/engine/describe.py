@@ -19,7 +19,11 @@ NO_SETTINGS = frozenset({"name", "state", "step", "source", "rate_source", "trai
 
 
 def program(
-    model: Trainable, inputs: Sequence[DataSpec] = (), targets: Sequence[DataSpec] = ()
+    model: Trainable,
+    inputs: Sequence[DataSpec] = (),
+    targets: Sequence[DataSpec] = (),
+    *,
+    weighted: bool = False,
 ) -> Program:
     """Describes a compiled model.
 
@@ -27,6 +31,7 @@ def program(
         model: What is trained.
         inputs: Facts of the data it is trained on, one for each input.
         targets: The same of its targets.
+        weighted: The samples have weights.
     """
     network = model.network
     facts: Sequence[DataSpec | None] = targets or [None] * len(model.losses)
@@ -36,7 +41,7 @@ def program(
         layers=tuple(_layer(node, network) for node in network.nodes),
         edges=tuple(_edges(network)),
         losses=tuple(
-            _loss(model, loss, position, target)
+            _loss(model, loss, position, target, weighted)
             for loss, position, target in zip(model.losses, network.outputs, facts, strict=True)
         ),
         optimizers=() if model.optimizer is None else (_optimizer(model),),
@@ -100,7 +105,9 @@ def _edges(network: Network) -> Iterator[tuple[str, str]]:
             yield before, node.path
 
 
-def _loss(model: Trainable, loss: Loss, position: int, target: DataSpec | None) -> LossSpec:
+def _loss(
+    model: Trainable, loss: Loss, position: int, target: DataSpec | None, weighted: bool
+) -> LossSpec:
     network = model.network
     first = len(network.inputs)
     node = network.nodes[position - first] if position >= first else None
@@ -110,7 +117,6 @@ def _loss(model: Trainable, loss: Loss, position: int, target: DataSpec | None) 
     expects = getattr(loss, "expects", None) or expects  # a translated loss knows it
     batch = model.plan.batch_size or -1
     uneven = getattr(loss, "label_smoothing", 0) or getattr(loss, "weighted", False)
-    weighted = bool(uneven) or model.weighted
     return LossSpec(
         name=loss.name if loss.name in LOSSES else None,
         type=type(loss).__name__,
@@ -120,7 +126,7 @@ def _loss(model: Trainable, loss: Loss, position: int, target: DataSpec | None) 
         prediction_shape=(batch, *node.shape) if node else None,
         target_shape=target.batch_shape if target else None,
         reduction="sum" if loss.reduction == "sum" else "mean",
-        weighted=weighted,
+        weighted=bool(uneven) or weighted,
         class_axis=loss.axis,
         ignore_index=getattr(loss, "ignore_class", None),
         config=settings(loss),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from stethoscope.engine.batches import several
 from stethoscope.engine.layers._base import Array, Layer, Shape, Symbol
 from stethoscope.engine.network import Input, Network
 from stethoscope.engine.training import Data, Trainable
@@ -122,7 +123,7 @@ class Sequential(Trainable):
 
     def _arrays(self, x: Data) -> list[Array]:
         if self._network is None and self._input_shape is None:
-            self.build(np.asarray(x).shape[1:])
+            self.build(np.asarray(several(x, 1)[0]).shape[1:])
         return super()._arrays(x)
 
 

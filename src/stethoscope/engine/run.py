@@ -58,6 +58,7 @@ class Run:
     ) -> None:
         self.model = model
         self._scans = MAX_SCANS
+        self._weighted = False
         self._predictions = [DataProfile() for _ in model.losses]
         self._data(inputs, targets, whole)
         self.monitor: Monitor = session.open(self._program())
@@ -66,8 +67,10 @@ class Run:
         self._since = 0.0
 
     def goes_on(self, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
-        """Another `fit` of the same model."""
+        """Another `fit` of the same model; what stopped the last one does not stop this one."""
         self.catch_up()
+        self.monitor.should_stop = False
+        self._weighted = False
         self._data(inputs, targets, whole=True)
         self._revise()
 
@@ -104,6 +107,9 @@ class Run:
 
     def _record(self, step: Step, probed: bool, seen: tuple[Slots, FloatArray] | None) -> None:
         """Hands a step's numbers to the recorder."""
+        if step.weighted and not self._weighted:
+            self._weighted = True
+            self._revise()
         recorder = self.monitor.recorder
         recorder.scalar(Stage.HYPER, step.rate, param=LEARNING_RATE)
         for name, value in step.metrics.items():
@@ -191,13 +197,19 @@ class Run:
         self.monitor.recorder.revise(**changes)
 
     def _program(self) -> Program:
-        found = program(self.model, self._specs(self._inputs), self._specs(self._targets))
+        found = program(
+            self.model,
+            self._specs(self._inputs),
+            self._specs(self._targets),
+            weighted=self._weighted,
+        )
         predictions = [profile.spec() for profile in self._predictions]
         losses = []
         for loss, one, seen in zip(self.model.losses, found.losses, predictions, strict=True):
             target, shape = one.target_shape, seen.batch_shape or one.prediction_shape
             if loss.aligns and target is not None and shape is not None:
-                target, shape = aligned(target, shape)
+                samples = target[:1] if shape[0] < 0 else shape[:1]  # of batches of unknown size
+                target, shape = aligned(target, (*samples, *shape[1:]))
             losses.append(
                 dataclasses.replace(
                     one, prediction=seen, target_shape=target, prediction_shape=shape

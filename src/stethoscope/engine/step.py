@@ -30,6 +30,7 @@ class Step:
         rate: The learning rate.
         gradients: Of each weight, as the optimizer got them.
         before, after: Each trained weight before the update, and after it.
+        weighted: The samples have weights.
         lasting: Nobody writes into these arrays later: they may be looked at together with those of
             the next steps.
     """
@@ -48,6 +49,7 @@ class Step:
     gradients: Mapping[str, Array]
     before: Mapping[str, Array]
     after: Mapping[str, Array]
+    weighted: bool = False
     lasting: bool = False
 
 

@@ -15,7 +15,7 @@ from stethoscope.diagnosis import locate
 from stethoscope.engine import losses as loss_functions
 from stethoscope.engine import metrics as metric_functions
 from stethoscope.engine import optimizers
-from stethoscope.engine.batches import orders, parts_of, several
+from stethoscope.engine.batches import facts_of, orders, parts_of, several
 from stethoscope.engine.layers._base import Array
 from stethoscope.engine.losses import Loss
 from stethoscope.engine.metrics import Metric, Running, Totals, Values
@@ -48,7 +48,6 @@ class Trainable(abc.ABC):
         steps: How many steps were made.
         stopped: A listener asked to stop: `fit` returns after the step.
         watched: False hides the training from all listeners.
-        weighted: The samples of the running `fit` have weights.
         plan: How the running `fit` is to go.
         compile_source: The `compile` call.
     """
@@ -58,7 +57,6 @@ class Trainable(abc.ABC):
         self.steps = 0
         self.stopped = False
         self.watched = True
-        self.weighted = False
         self.plan = FitSpec()
         self.compile_source: SourceRef | None = None
         self.optimizer: Optimizer | None = None
@@ -149,7 +147,10 @@ class Trainable(abc.ABC):
             source=locate.here(sys._getframe(1)),
         )
 
-        given = iter(() if order is None else orders(order, epochs))
+        chosen = [] if order is None else orders(order, epochs)
+        if chosen:
+            plan = dataclasses.replace(plan, **facts_of(chosen))
+        given = iter(chosen)
 
         def drawn() -> Iterable[Array]:
             if order is not None:
@@ -169,7 +170,6 @@ class Trainable(abc.ABC):
             held_weight = rest[0] if rest else None
             return self.evaluate(held_x, held_y, batch_size=batch_size, sample_weight=held_weight)
 
-        self.weighted = weight is not None
         return self.fit_batches(
             batches, plan, data=(inputs, targets), held_out=held_out, verbose=verbose, lasting=True
         )
@@ -195,14 +195,29 @@ class Trainable(abc.ABC):
             lasting: Each batch has arrays of its own, which nobody writes into.
         """
         self.plan = plan
-        if data is not None:
-            for listener in self._listening():
-                listener.begin(self, *data)
+        self.stopped = False
         try:
-            return self._epochs(batches, held_out, verbose, lasting)
-        finally:
-            for listener in self._listening():
+            if data is not None:
+                for listener in self._listening():
+                    listener.begin(self, *data)
+            history = self._epochs(batches, held_out, verbose, lasting)
+        except BaseException:
+            self._end()  # what the training raised is not replaced by what a listener raises
+            raise
+        failed = self._end()
+        if failed:
+            raise failed[0]
+        return history
+
+    def _end(self) -> list[Exception]:
+        """Tells every listener that a fit is over; what some of them raised."""
+        failed: list[Exception] = []
+        for listener in self._listening():
+            try:
                 listener.end(self)
+            except Exception as error:
+                failed.append(error)
+        return failed
 
     def _epochs(
         self,
@@ -211,7 +226,7 @@ class Trainable(abc.ABC):
         verbose: int,
         lasting: bool,
     ) -> History:
-        epochs, history = self.plan.epochs or 1, History()
+        epochs, history = 1 if self.plan.epochs is None else self.plan.epochs, History()
         for epoch in range(epochs):
             running = Running(self.metrics)
             for number, batch in enumerate(batches()):
@@ -273,6 +288,7 @@ class Trainable(abc.ABC):
             gradients=gradients,
             before=before,
             after={name: network.weights[name] for name in before},
+            weighted=sample_weight is not None,
             lasting=lasting,
         )
         self.steps += 1

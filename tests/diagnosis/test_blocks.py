@@ -11,6 +11,7 @@ from stethoscope.engine.examples import run
 from stethoscope.row import Block
 from stethoscope.rules import all_rules
 from stethoscope.trace import read
+from stethoscope.types import Verdict
 
 RULES = [rule for rule in all_rules() if rule.needs]
 NEVER_QUIET = {"loss-diverging", "loss-not-decreasing", "metric-not-increasing"}
@@ -46,6 +47,21 @@ def test_rule_that_has_nothing_to_say_is_not_asked_at_each_row(tmp_path):
     list(judge.update(rows[:40]))
     loud = {rule.name for rule in judge._loud(rows[40:56])}
     assert loud <= NEVER_QUIET
+
+
+def test_rule_that_fails_at_a_block_is_named(tmp_path, monkeypatch):
+    report = run(dataclasses.replace(RULES[0].healthy, steps=90), probe_every=1, trace_dir=tmp_path)
+    rows = list(read(report.meta["trace"]).rows())
+
+    def failing(self, state, block):
+        raise KeyError("ours")
+
+    monkeypatch.setattr(type(RULES[0]), "quiet", failing)
+    _, said = judged(rows, 16)
+    why = f"{RULES[0].name} failed: KeyError: 'ours'"
+    assert said.skipped[RULES[0].code] == why
+    assert said.verdict is Verdict.UNDETERMINED
+    assert said.reason == why
 
 
 def recorded(example, folder):

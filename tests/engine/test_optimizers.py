@@ -213,6 +213,17 @@ def test_a_restored_optimizer_goes_on(kind):
         np.testing.assert_array_equal(found[name], expected[name])
 
 
+def test_product_of_nadam_is_one_number_also_when_restored():
+    whole, resumed = optimizers.Nadam(), optimizers.Nadam()
+    trajectory(whole, 50)
+    resumed.restore(50, whole.state)
+    assert 0 < whole.product < 0.9**25
+    assert resumed.product == whole.product
+    resumed.restore(0, {})
+    assert resumed.product == 1
+    assert not [held for held in vars(whole).values() if isinstance(held, list) and len(held) > 9]
+
+
 @pytest.mark.parametrize("kind", ["SGD", "Adam"])
 def test_a_copy_goes_on_by_itself(kind):
     settings = {"momentum": 0.9} if kind == "SGD" else {}

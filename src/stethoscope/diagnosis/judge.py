@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from stethoscope.config import Config
 from stethoscope.diagnosis import harm as harms
 from stethoscope.diagnosis.rank import rank
 from stethoscope.faults import all_faults
-from stethoscope.faults._base import Findings, Suspect
+from stethoscope.faults._base import Fault, Findings, Suspect
 from stethoscope.faults._measure import Measurements
 from stethoscope.program import Program
 from stethoscope.row import Block, Row, RowKind
@@ -102,11 +101,19 @@ class Judge:
         """The rules that have to look at each of these rows; the others have seen them."""
         block, loud = Block(rows), []
         for rule in self._rules:
-            with contextlib.suppress(Exception):  # told when the rule fails at a row
+            try:
                 if rule.code in self._states and rule.quiet(self._states[rule.code], block):
                     continue
+            except Exception as error:
+                self._break(rule, error)
+                continue
             loud.append(rule)
         return loud
+
+    def _break(self, part: Rule | Fault, error: Exception) -> None:
+        """Leaves out a rule or a fault that failed: it never costs a user the training."""
+        key = part.code if isinstance(part, Rule) else part.name
+        self._broken[key] = f"{part.name} failed: {type(error).__name__}: {error}"
 
     def _update(self, row: Row, rules: Sequence[Rule] | None) -> list[Symptom]:
         self._measured.add(row)
@@ -122,8 +129,8 @@ class Judge:
                 if rule.code not in self._states:
                     self._states[rule.code] = rule.start(row.program)
                 self._states[rule.code], new = rule.update(self._states[rule.code], row)
-            except Exception as error:  # a rule of ours never costs a user the training
-                self._broken[rule.code] = f"{rule.name} failed: {type(error).__name__}: {error}"
+            except Exception as error:
+                self._break(rule, error)
                 continue
             found.extend(new)
         self._symptoms.extend(found)
@@ -202,8 +209,8 @@ class Judge:
                 continue
             try:
                 suspects.extend(fault.consider(findings))
-            except Exception as error:  # as for rules
-                self._broken[fault.name] = f"{fault.name} failed: {type(error).__name__}: {error}"
+            except Exception as error:
+                self._break(fault, error)
         ranked = rank(suspects, standing, harm)
         return [_confirm(diagnosis, row.step, confirmed) for diagnosis in ranked]
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, Unpack
 
 import numpy as np
+import numpy.typing as npt
 
 from stethoscope.engine.optimizers._base import (
     Array,
@@ -138,12 +140,18 @@ class Nadam(Optimizer):
         self.beta_1 = beta_1
         self.beta_2 = beta_2
         self.epsilon = epsilon
-        self._products = [1.0]  # of the shares of all steps until each
+        self._multiplied, self._product = 0, 1.0  # of the shares of so many updates
 
     @property
     def product(self) -> float:
         """The product of the shares of all updates so far; Keras keeps it with its state."""
-        return self._products[self.step]
+        return self._product
+
+    def restore(self, step: int, state: Mapping[str, Mapping[str, npt.ArrayLike]]) -> None:
+        super().restore(step, state)
+        kept = [array for slots in self.state.values() for array in slots.values()]
+        self._multiplied, self._product = 0, 1.0
+        self._multiply(step, kept[0].dtype if kept else np.dtype(np.float64))
 
     def start(self, weight: Array) -> State:
         return {slot: np.zeros_like(weight) for slot in ("momentum", "velocity")}
@@ -154,15 +162,20 @@ class Nadam(Optimizer):
 
     def factors(self, rate: float, dtype: np.dtype[Any]) -> tuple[float, ...]:
         count, one = self.step + 1, dtype.type(1)
-        while len(self._products) <= count:
-            grown = self._products[-1] * self.share(len(self._products), dtype)
-            self._products.append(float(dtype.type(grown)))
-        product = dtype.type(self._products[count])
+        self._multiply(count, dtype)
+        product = dtype.type(self._product)
         now, later = self.share(count, dtype), self.share(count + 1, dtype)
         rest = float(one - dtype.type(power(self.beta_2, count, dtype)))
         of_mean = later / float(one - product * dtype.type(later))
         of_gradient = (1 - now) / float(one - product)
         return rate, of_mean, of_gradient, rest
+
+    def _multiply(self, count: int, dtype: np.dtype[Any]) -> None:
+        """Brings the product up to the update number `count`."""
+        while self._multiplied < count:
+            self._multiplied += 1
+            grown = self._product * self.share(self._multiplied, dtype)
+            self._product = float(dtype.type(grown))
 
     def move(self, gradient: Array, state: State, factors: tuple[float, ...]) -> Array:
         rate, of_mean, of_gradient, rest = factors

@@ -263,7 +263,6 @@ def give_back(found: TorchOptimizer, original: Any, owners: Mapping[str, Any]) -
             single = held.tensor.detach().cpu().new_tensor
             kept["step"] = single(float(found.step))
             if isinstance(found, Nadam):
-                found.factors(0.0, np.dtype(np.float64))  # computes the products up to here
                 kept["mu_product"] = single(found.product)
 
 

@@ -7,10 +7,11 @@ the figure of them all, as the logs of Keras show it.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import inspect
 import math
 import re
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,8 @@ class Metric:
         name: In the history.
         totals: (target, prediction) -> the pair of numbers of a batch.
         result: The figure of a sum of pairs.
+        kind: What `get` made it of, in snake case; "" if it did not.
+        settings: What `get` was given with it.
 
     >>> accuracy = get("accuracy")
     >>> accuracy.totals(np.array([[1.0], [0.0]]), np.array([[0.9], [0.8]]))
@@ -54,6 +57,8 @@ class Metric:
     name: str
     totals: Callable[[Array, Array], Totals]
     result: Callable[[float, float], float] = ratio
+    kind: str = ""
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __call__(self, target: Array, prediction: Array) -> float:
         """The figure of one batch."""
@@ -159,44 +164,59 @@ def top_k_categorical_accuracy(target: Array, prediction: Array, k: int = 5) -> 
     return sparse_top_k_categorical_accuracy(target.argmax(axis=-1), prediction, k)
 
 
-def cosine_similarity(target: Array, prediction: Array) -> Array:
-    """The cosine of the angle between target and prediction, along the last axis."""
-    return -losses.CosineSimilarity().values(target, prediction)
+def cosine_similarity(target: Array, prediction: Array, axis: int = -1) -> Array:
+    """The cosine of the angle between target and prediction, along an axis."""
+    return -losses.CosineSimilarity(axis).values(target, prediction)
 
 
-def precision(target: Array, prediction: Array, threshold: float = 0.5) -> Totals:
+def precision(target: Array, prediction: Array, thresholds: float = 0.5) -> Totals:
     """(true positives, predicted positives)."""
     target, prediction = same_rank(target, prediction)
-    found = prediction > threshold
+    found = prediction > thresholds
     return float((found & (target != 0)).sum()), float(found.sum())
 
 
-def recall(target: Array, prediction: Array, threshold: float = 0.5) -> Totals:
+def recall(target: Array, prediction: Array, thresholds: float = 0.5) -> Totals:
     """(true positives, positives)."""
     target, prediction = same_rank(target, prediction)
     positives = target != 0
-    return float(((prediction > threshold) & positives).sum()), float(positives.sum())
+    return float(((prediction > thresholds) & positives).sum()), float(positives.sum())
 
 
-def get(metric: str | Metric | Values) -> Metric:
+def get(metric: str | Metric | Values, name: str = "", **settings: Any) -> Metric:
     """The metric of a name; a function of (target, prediction) is averaged.
 
     Args:
         metric: A class's name ("MeanSquaredError"), the same in snake case, a short one ("mse",
             "acc"), a metric, or a function.
+        name: In the history; "" for `metric` itself.
+        settings: Of the class in Keras: `threshold`, `thresholds` (one number), `k`, `axis`,
+            `from_logits`, `label_smoothing`.
 
     Raises:
         ValueError: There is none of this name.
+        TypeError: It has no such setting.
+
+    >>> get("binary_accuracy", threshold=0.9)(np.array([[1.0]]), np.array([[0.8]]))
+    0.0
     """
     if isinstance(metric, Metric):
         return metric
     if not isinstance(metric, str):
         return mean(metric, getattr(metric, "__name__", "metric"))
-    full = _full(metric)
+    full = full_name(metric)
     if full not in _NAMED:
         known = ", ".join(sorted([*_NAMED, *_SHORT]))
         raise ValueError(f"unknown metric {metric!r}; known are {known}.")
-    return dataclasses.replace(_NAMED[full](), name=metric)
+    named, source = name or metric, _NAMED[full]
+    if isinstance(source, type):
+        made = mean(source(**settings).values, named)
+    else:
+        inspect.signature(source).bind(None, None, **settings)  # an error now, not when it is used
+        function = functools.partial(source, **settings) if settings else source
+        made = Metric(named, function) if full in _COUNTS else mean(function, named)
+    result = _root if full == "root_mean_squared_error" else ratio
+    return dataclasses.replace(made, result=result, kind=full, settings=settings)
 
 
 def _ids(target: Array, prediction: Array) -> Array:
@@ -204,38 +224,36 @@ def _ids(target: Array, prediction: Array) -> Array:
     return target[..., 0] if target.ndim == prediction.ndim else target
 
 
-def _of_loss(kind: type[Loss], result: Callable[[float, float], float] = ratio) -> Metric:
-    return dataclasses.replace(mean(kind().values, kind.name), result=result)
-
-
 def _root(total: float, count: float) -> float:
     return math.sqrt(ratio(total, count))
 
 
-_NAMED: dict[str, Callable[[], Metric]] = {
-    "accuracy": partial(mean, accuracy, "accuracy"),
-    "binary_accuracy": partial(mean, binary_accuracy, "binary_accuracy"),
-    "binary_crossentropy": partial(_of_loss, losses.BinaryCrossentropy),
-    "categorical_accuracy": partial(mean, categorical_accuracy, "categorical_accuracy"),
-    "categorical_crossentropy": partial(_of_loss, losses.CategoricalCrossentropy),
-    "categorical_hinge": partial(_of_loss, losses.CategoricalHinge),
-    "cosine_similarity": partial(mean, cosine_similarity, "cosine_similarity"),
-    "hinge": partial(_of_loss, losses.Hinge),
-    "kl_divergence": partial(_of_loss, losses.KLDivergence),
-    "log_cosh_error": partial(_of_loss, losses.LogCosh),
-    "mean_absolute_error": partial(_of_loss, losses.MeanAbsoluteError),
-    "mean_absolute_percentage_error": partial(_of_loss, losses.MeanAbsolutePercentageError),
-    "mean_squared_error": partial(_of_loss, losses.MeanSquaredError),
-    "mean_squared_logarithmic_error": partial(_of_loss, losses.MeanSquaredLogarithmicError),
-    "poisson": partial(_of_loss, losses.Poisson),
-    "precision": partial(Metric, "precision", precision),
-    "recall": partial(Metric, "recall", recall),
-    "root_mean_squared_error": partial(_of_loss, losses.MeanSquaredError, _root),
-    "sparse_categorical_accuracy": partial(mean, sparse_categorical_accuracy, "accuracy"),
-    "sparse_categorical_crossentropy": partial(_of_loss, losses.SparseCategoricalCrossentropy),
-    "sparse_top_k_categorical_accuracy": partial(mean, sparse_top_k_categorical_accuracy, "top_k"),
-    "squared_hinge": partial(_of_loss, losses.SquaredHinge),
-    "top_k_categorical_accuracy": partial(mean, top_k_categorical_accuracy, "top_k"),
+_COUNTS = ("precision", "recall")
+"""Functions that give the pair of numbers of a batch; those of the others are averaged."""
+_NAMED: dict[str, Callable[..., Any] | type[Loss]] = {
+    "accuracy": accuracy,
+    "binary_accuracy": binary_accuracy,
+    "binary_crossentropy": losses.BinaryCrossentropy,
+    "categorical_accuracy": categorical_accuracy,
+    "categorical_crossentropy": losses.CategoricalCrossentropy,
+    "categorical_hinge": losses.CategoricalHinge,
+    "cosine_similarity": cosine_similarity,
+    "hinge": losses.Hinge,
+    "kl_divergence": losses.KLDivergence,
+    "log_cosh_error": losses.LogCosh,
+    "mean_absolute_error": losses.MeanAbsoluteError,
+    "mean_absolute_percentage_error": losses.MeanAbsolutePercentageError,
+    "mean_squared_error": losses.MeanSquaredError,
+    "mean_squared_logarithmic_error": losses.MeanSquaredLogarithmicError,
+    "poisson": losses.Poisson,
+    "precision": precision,
+    "recall": recall,
+    "root_mean_squared_error": losses.MeanSquaredError,
+    "sparse_categorical_accuracy": sparse_categorical_accuracy,
+    "sparse_categorical_crossentropy": losses.SparseCategoricalCrossentropy,
+    "sparse_top_k_categorical_accuracy": sparse_top_k_categorical_accuracy,
+    "squared_hinge": losses.SquaredHinge,
+    "top_k_categorical_accuracy": top_k_categorical_accuracy,
 }
 _SHORT = {
     "acc": "accuracy",
@@ -247,8 +265,12 @@ _SHORT = {
 }
 
 
-def _full(name: str) -> str:
-    """The name in snake case that a class's or a short name stands for."""
+def full_name(name: str) -> str:
+    """The name in snake case that a class's or a short name stands for.
+
+    >>> full_name("acc"), full_name("MeanSquaredError")
+    ('accuracy', 'mean_squared_error')
+    """
     if name.lower() in _SHORT and (name.islower() or name.isupper()):
         return _SHORT[name.lower()]
     return re.sub(r"(?<=[a-zK])(?=[A-Z][a-z])|(?<=p)(?=K)|(?<=KL)(?=D)", "_", name).lower()

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from stethoscope import engine
-from stethoscope.engine import activations, losses, optimizers
+from stethoscope.engine import activations, losses, metrics, optimizers
 from stethoscope.engine.activations import Activation
 from stethoscope.engine.layers._base import Layer
 from stethoscope.engine.losses import Loss
+from stethoscope.engine.metrics import Metric
 from stethoscope.engine.optimizers import Optimizer
 from stethoscope.engine.optimizers._base import ABSENT
 from stethoscope.engine.translate.settings import TranslationError
@@ -136,6 +137,8 @@ def of(value: Any) -> Expression:
         return Call("(" if isinstance(value, tuple) else "[", tuple(("", of(v)) for v in value))
     if isinstance(value, Activation):
         return _activation(value)
+    if isinstance(value, Metric):
+        return _metric(value)
     module = kind.__module__.rpartition(".")[2]
     if module in MODULES and kind.__module__ == f"{engine.__name__}.{module}":
         return _made(value, f"{module}.{kind.__name__}")
@@ -241,6 +244,20 @@ def _activation(value: Activation) -> Expression:
             "that name."
         )
     return call(f"activations.{value.name}", **given)
+
+
+def _metric(value: Metric) -> Expression:
+    if not value.kind:
+        raise TranslationError(
+            f"metric {value.name!r} cannot be written into a program: it is a function of your own."
+        )
+    plain = metrics.full_name(value.name) == value.kind
+    if plain and not value.settings:
+        return text(value.name)
+    given = {"name": value.name, **value.settings}
+    if value.name == value.kind:
+        del given["name"]
+    return call("metrics.get", text(value.kind), **{key: of(v) for key, v in given.items()})
 
 
 def _number(value: float) -> str:

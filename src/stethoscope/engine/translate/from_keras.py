@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from stethoscope import engine
-from stethoscope.engine import losses, metrics, optimizers
+from stethoscope.engine import losses, optimizers
 from stethoscope.engine.layers._base import Layer, Symbol
-from stethoscope.engine.translate import own
+from stethoscope.engine.translate import keras_metrics, own
 from stethoscope.engine.translate.settings import (
     TranslationError,
     construct,
@@ -212,9 +212,7 @@ class KerasReader:
         found.compile(
             optimizer,
             [self._loss(loss) for loss in per_output],
-            metrics=[self._metric(m) for m in _flat(model._compile_metrics._user_metrics or [])]
-            if getattr(model, "_compile_metrics", None)
-            else [],
+            metrics=keras_metrics.read(getattr(model, "_compile_metrics", None), names),
             loss_weights=None if weights is None else [float(w) for w in _flat(weights)],
         )
         self._exclude(found)
@@ -231,10 +229,6 @@ class KerasReader:
             found = _named("loss", losses.get, str(getattr(loss, "__name__", name)), loss)
         found.source = self._sources.get(id(loss))  # else it was written in `compile`
         return found
-
-    def _metric(self, metric: Any) -> Any:
-        names = (metric, getattr(metric, "name", None), getattr(metric, "__name__", None))
-        return _named("metric", metrics.get, next((n for n in names if isinstance(n, str)), ""))
 
     def _optimizer(self, original: Any) -> optimizers.Optimizer:
         name = type(original).__name__

@@ -30,7 +30,10 @@ from stethoscope.engine.translate.expressions import (
 from stethoscope.engine.translate.graph import Graph, input_name
 from stethoscope.types import SourceRef
 
-MODULES = ("activations", "initializers", "losses", "optimizers", "regularizers", "schedules")
+MODULES = (
+    *("activations", "initializers", "losses", "metrics"),
+    *("optimizers", "regularizers", "schedules"),
+)
 OFFERED = {*engine.__all__, *MODULES}
 """What a program imports from the engine."""
 
@@ -130,7 +133,7 @@ def _compile(model: Trainable, parts: Parts) -> None:
     parts.set("optimizer = ", of(model.optimizer))
     more: dict[str, Expression] = {}
     if model.metrics:
-        more["metrics"] = of(list(model.metrics))
+        more["metrics"] = of(list(model.metrics.values()))
     if any(weight != 1 for weight in model.loss_weights):
         more["loss_weights"] = of(list(model.loss_weights))
     parts.set("", call("model.compile", "optimizer", "loss", **more))

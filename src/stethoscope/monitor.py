@@ -64,9 +64,14 @@ class Session:
         self.failed = False
         self._monitors: list[Monitor] = []
 
-    def open(self, program: Program) -> Monitor:
-        """Starts to watch a run."""
-        monitor = Monitor(self, program, self._writer(program))
+    def open(self, program: Program, begun: float | None = None) -> Monitor:
+        """Starts to watch a run.
+
+        Args:
+            program: What is trained.
+            begun: When the watching began (of `time.perf_counter`); None: now.
+        """
+        monitor = Monitor(self, program, self._writer(program), begun)
         self._monitors.append(monitor)
         return monitor
 
@@ -134,7 +139,13 @@ class Monitor:
             those that it still holds.
     """
 
-    def __init__(self, session: Session, program: Program, writer: TraceWriter | None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        program: Program,
+        writer: TraceWriter | None,
+        begun: float | None = None,
+    ) -> None:
         self.session = session
         every = session.config.probe_every
         fixed = every is not None or bool(os.environ.get("CI"))  # there runs are compared
@@ -146,7 +157,7 @@ class Monitor:
         self._judge = Judge(session.config)
         self.recorder = Recorder(program, writer, self._take)
         self._waiting: list[Row] = []
-        self._started = time.perf_counter()
+        self._started = time.perf_counter() if begun is None else begun
         self._ended: float | None = None
         self._spent = 0.0
         self._next_step = 0
@@ -167,7 +178,8 @@ class Monitor:
 
     def spent(self, seconds: float) -> None:
         """Adds time that the adapter spent watching, for the overhead that the report prints."""
-        self._spent += seconds
+        if self._ended is None:
+            self._spent += seconds
 
     def end_step(self, step: int, epoch: int = 0, batch: int = 0) -> None:
         """Closes an optimizer step.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -171,6 +173,27 @@ def test_everything_goes_also_when_the_users_program_fails(settings):
         made.train_on_batch(X[:, :3], Y)
     remove()
     assert everywhere == made.listeners == []
+
+
+@pytest.mark.parametrize(
+    ("method", "seconds"),
+    {"__init__": 0.3, "goes_on": 0.3, "take": 0.02, "held_out": 0.1, "catch_up": 0.02}.items(),
+)
+def test_all_that_watching_takes_is_counted(method, seconds, settings, monkeypatch):
+    own, calls = getattr(Run, method), []
+
+    def slow(self, *given, **more):
+        calls.append(time.sleep(seconds))
+        own(self, *given, **more)
+
+    monkeypatch.setattr(Run, method, slow)
+    made = model()
+    with watch(made, **settings) as scope:
+        for _ in range(2):
+            made.fit(X, Y, batch_size=32, epochs=2, validation_data=(X, Y))
+        least = seconds * len(calls)
+    seen = scope.report.overhead
+    assert 0 < least < seen["seconds"] < seen["total_seconds"]
 
 
 @pytest.mark.parametrize("method", ["__init__", "take"])

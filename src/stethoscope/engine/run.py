@@ -56,12 +56,13 @@ class Run:
         *,
         whole: bool,
     ) -> None:
+        begun = time.perf_counter()
         self.model = model
         self._scans = MAX_SCANS
         self._weighted = False
         self._predictions = [DataProfile() for _ in model.losses]
         self._data(inputs, targets, whole)
-        self.monitor: Monitor = session.open(self._program())
+        self.monitor: Monitor = session.open(self._program(), begun)
         self._observer = Observer(model.network)
         self._held: list[tuple[Step, bool]] = []
         self._since = 0.0

@@ -64,24 +64,20 @@ class Watch(Listener):
         run = self._runs.get(model)
         if run is None or not self._active:
             return False
-        monitor = run.monitor
-        begun, judging = time.perf_counter(), monitor.seconds
-        self._guarded(lambda: run.take(step))
-        judging = monitor.seconds - judging  # counted already
-        monitor.spent(time.perf_counter() - begun - judging)
-        return monitor.should_stop
+        self._guarded(model, lambda: run.take(step))
+        return run.monitor.should_stop
 
     def epoch(self, model: Trainable, epoch: int, held_out: Mapping[str, float]) -> None:
         """Records the figures on held-out data."""
         run = self._runs.get(model)
         if run is not None and held_out:
-            self._guarded(lambda: run.held_out(held_out, epoch))
+            self._guarded(model, lambda: run.held_out(held_out, epoch))
 
     def end(self, model: Trainable) -> None:
         """Records what is still held."""
         run = self._runs.get(model)
         if run is not None:
-            self._guarded(run.catch_up)
+            self._guarded(model, run.catch_up)
 
     def _open(
         self, model: Trainable, inputs: Sequence[Array], targets: Sequence[Array], *, whole: bool
@@ -94,16 +90,21 @@ class Watch(Listener):
             else:
                 run.goes_on(inputs, targets)
 
-        self._guarded(work)
+        self._guarded(model, work)
 
     def _catch_up(self, run: Run) -> None:
         with contextlib.suppress(FaultyTrainingError):  # the training is over, or goes on elsewhere
-            self._guarded(run.catch_up)
+            self._guarded(run.model, run.catch_up)
 
-    def _guarded(self, work: Callable[[], None]) -> None:
-        """Runs code of ours: its failure is told and ends the watching, not the training."""
+    def _guarded(self, model: Trainable, work: Callable[[], None]) -> None:
+        """Runs code of ours: its failure is told and ends the watching, not the training.
+
+        Its time is counted as that of watching the model.
+        """
         if not self._active:
             return
+        run, begun = self._runs.get(model), time.perf_counter()
+        judging = run.monitor.seconds if run is not None else 0.0
         try:
             work()
         except FaultyTrainingError:
@@ -112,8 +113,13 @@ class Watch(Listener):
             self._active = False
             text = f"watching stopped: {type(error).__name__}: {error}"
             self.session.fail(f"{text}; the training goes on.")
-            for run in self._runs.values():
-                run.monitor.fail(text)
+            for one in self._runs.values():
+                one.monitor.fail(text)
+        finally:
+            run = self._runs.get(model)
+            if run is not None:
+                judging = run.monitor.seconds - judging  # counted already
+                run.monitor.spent(time.perf_counter() - begun - judging)
 
 
 def watch(model: Trainable, **settings: Any) -> Scope:

@@ -7,6 +7,7 @@ import pytest
 
 import stethoscope
 from stethoscope.engine import Dense, Listener, Sequential, watch
+from stethoscope.engine.regularizers import L1L2
 from stethoscope.engine.step import Batch
 from stethoscope.monitor import FaultyTrainingError
 from stethoscope.program import FitSpec
@@ -125,3 +126,17 @@ def test_the_judge_knows_whether_samples_are_weighted(train, tmp_path):
     trace = stethoscope.read(next(tmp_path.glob("*.sqlite")))
     known = [row.program.losses[0].weighted for row in trace.rows()]
     assert known == [False] * 2 + [True] * 2 + [False] * (len(known) - 4)
+
+
+def test_penalty_of_an_evaluation_is_computed_once(monkeypatch):
+    made = Sequential([Dense(1, kernel_regularizer="l2")], input_shape=(4,))
+    made.compile("sgd", "mse")
+    expected, calls, own = made.evaluate(X, Y, batch_size=64)["loss"], [], L1L2.value
+
+    def counted(self, weight):
+        calls.append(weight)
+        return own(self, weight)
+
+    monkeypatch.setattr(L1L2, "value", counted)
+    assert made.evaluate(X, Y, batch_size=8)["loss"] == pytest.approx(expected)
+    assert len(calls) == 1

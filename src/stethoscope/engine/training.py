@@ -310,11 +310,12 @@ class Trainable(abc.ABC):
         weight = None if sample_weight is None else np.asarray(sample_weight)
         inputs, targets = self._arrays(x), self._targets(y)  # the inputs first: they build it
         running = Running(self.metrics)
+        penalty = self.network.penalty({})
         for rows in parts_of(np.arange(len(inputs[0])), batch_size):
             done = self.network.forward([a[rows] for a in inputs])
             parts = [a[rows] for a in targets]
             predictions = [done.values[i] for i in self.network.outputs]
-            total = self.network.penalty({})
+            total = penalty
             part = None if weight is None else weight[rows]
             for loss, factor, target, prediction in zip(
                 self.losses, self.loss_weights, parts, predictions, strict=True

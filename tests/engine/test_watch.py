@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import stethoscope
+from stethoscope.config import Config
 from stethoscope.engine import BatchNormalization, Dense, Dropout, Sequential, install, watch
 from stethoscope.engine.run import Run
 from stethoscope.engine.step import everywhere
@@ -213,3 +214,39 @@ def test_an_error_of_ours_does_not_cost_the_training(train, method, settings, mo
     assert watched.listeners == []
     for name, value in bare.network.weights.items():
         assert value.tobytes() == watched.network.weights[name].tobytes(), name
+
+
+@WAYS
+def test_what_the_process_watches_is_not_watched_twice(train, settings, tmp_path, capsys):
+    session = Session(Config(trace_dir=str(tmp_path)))
+    undo = install(session)
+    other, made = model(), model(("adam", "mae"))
+    try:
+        train(other)
+        with watch(made, **settings) as scope:
+            assert scope.reports == []
+            train(made)
+    finally:
+        undo()
+    session.close()
+    assert len(session.reports) == 2
+    (report,) = scope.reports
+    assert report.meta["trace"] == session.reports[1].meta["trace"]
+    assert len(list(tmp_path.glob("*.sqlite"))) == 2
+    assert "this model is watched already" in capsys.readouterr().err
+    with watch(made, **settings) as later:
+        train(made)
+    assert later.report.meta["trace"] != report.meta["trace"]
+
+
+def test_scopes_of_one_model_share_the_watching(settings, tmp_path):
+    made = model()
+    with watch(made, **settings) as outer:
+        with watch(made) as inner:
+            by_fit(made)
+        assert made.listeners
+        by_fit(made)
+    assert not made.listeners
+    assert inner.report == outer.report
+    assert outer.report.meta["steps"] == 24
+    assert len(list(tmp_path.glob("*.sqlite"))) == 1

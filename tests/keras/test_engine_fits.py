@@ -28,9 +28,9 @@ FIT = {"epochs": 3, "batch_size": 16, "verbose": 0}
 
 
 @contextlib.contextmanager
-def in_engine(folder):
+def in_engine(folder, **settings):
     """A session whose fits run in the engine; its reports are there when it is over."""
-    config = Config(trace_dir=str(folder), engine="numpy")
+    config = Config(trace_dir=str(folder), engine="numpy", **settings)
     session = Session(config, script="train.py", stderr=io.StringIO())
     undo = [numpy_engine.install(session), install(session)]
     try:
@@ -53,6 +53,12 @@ def network(*first, rate=0.01, **compiled):
     model = keras.Sequential([*layers, kl.Dense(2, "softmax")])
     settings = {"loss": "sparse_categorical_crossentropy", "metrics": ["accuracy"], **compiled}
     model.compile(settings.pop("optimizer", None) or keras.optimizers.Adam(rate), **settings)
+    return model
+
+
+def one_unit(**compiled):
+    model = keras.Sequential([keras.Input((4,)), kl.Dense(1, "sigmoid")])
+    model.compile("adam", "binary_crossentropy", **compiled)
     return model
 
 
@@ -158,26 +164,75 @@ def test_a_faulty_program(engine):
 @pytest.mark.parametrize(
     ("make", "settings", "message"),
     [
-        (network, {"callbacks": [keras.callbacks.TerminateOnNaN()]}, "it is given callbacks"),
-        (network, {"initial_epoch": 1}, "it is given initial_epoch"),
+        (
+            network,
+            {"callbacks": [keras.callbacks.TerminateOnNaN()]},
+            r"fit cannot be run in the engine: it is given callbacks \(TerminateOnNaN\)",
+        ),
+        (
+            network,
+            {"initial_epoch": 1},
+            "fit cannot be run in the engine: it is given initial_epoch",
+        ),
         (
             lambda: network(keras.Input((4,)), kl.UnitNormalization(name="u")),
             {},
-            r"layer 'u' \(UnitNormalization, .*test_engine_fits.py:\d+\).*no such layer",
+            r"layer 'u' \(UnitNormalization, .*test_engine_fits.py:\d+\) cannot be translated: "
+            r"the engine has no such layer\.",
+        ),
+        (
+            lambda: one_unit(metrics=["AUC"]),
+            {},
+            r"metric 'AUC' cannot be translated: the engine has no such metric\.",
         ),
     ],
-    ids=["callbacks", "initial-epoch", "layer"],
+    ids=["callbacks", "initial-epoch", "layer", "metric"],
 )
 def test_what_the_engine_cannot_run_trains_in_keras(engine, make, settings, message):
-    history = make().fit(X, Y, **FIT | settings)
+    model = make()
+    for _ in range(2):
+        history = model.fit(X, Y, **FIT | settings)
     assert history.history["loss"]
+    assert len(engine.notes) == 1, engine.notes  # not for every fit
     (note,) = engine.notes
-    assert re.search(message, note)
-    assert note.endswith("This fit was not run in the engine and is not watched.")
+    assert re.fullmatch(message + r"\.? It trains in Keras and is watched there\.", note)
+    (report,) = engine.reports
+    assert report.meta["framework"] == "keras"
+    assert report.meta["steps"] > 0
+
+
+def test_callbacks_that_need_nothing(engine):
+    given = keras.callbacks.History()
+    model = network()
+    for _ in range(2):
+        assert model.fit(X, Y, **FIT | {"callbacks": [given]}) is given
+    assert [report.meta["framework"] for report in engine.reports] == ["numpy"] * 2
+    assert len(given.history["loss"]) == 6  # as Keras goes on
+    assert given.epoch == [0, 1, 2]
+    model.fit(X, Y, **FIT | {"callbacks": []})
+    assert not engine.notes
+
+
+def test_params_are_those_of_keras(tmp_path):
+    expected = trained()[1].params
+    with in_engine(tmp_path):
+        assert trained()[1].params == expected
+
+
+def test_what_only_the_first_step_shows_trains_in_keras(engine, monkeypatch):
+    def broken(*_):
+        raise ValueError("shapes that do not fit")
+
+    monkeypatch.setattr(numpy_engine.Model, "_measure", broken)
+    assert len(network().fit(X, Y, **FIT).history["loss"]) == 3
+    (report,) = engine.reports
+    assert report.meta["framework"] == "keras"
+    assert "shapes that do not fit" in engine.notes[0]
 
 
 def test_a_fit_that_cannot_be_translated_draws_as_without_us(tmp_path):
     def train():
+        keras.utils.set_random_seed(1)
         model = network(keras.Input((4,)), kl.UnitNormalization(), kl.Dense(3))
         return model.fit(X, Y, **FIT).history["loss"]
 
@@ -210,3 +265,13 @@ def test_what_diverges_in_float64_too(engine):
     model.compile(keras.optimizers.SGD(1e30), "mse")
     model.fit(X, X[:, :1], **FIT | {"epochs": 8})
     assert any("precision is not the cause" in note for note in engine.notes)
+
+
+def test_a_fit_that_is_stopped_is_not_repeated(tmp_path):
+    with in_engine(tmp_path, on_error="stop") as session:
+        model = keras.Sequential([keras.Input((4,)), kl.Dense(1)])
+        model.compile(keras.optimizers.SGD(1e30), "mse")
+        model.fit(X, X[:, :1], **FIT | {"epochs": 8})
+    assert session.reports[0].verdict is Verdict.FAULTY
+    assert session.reports[0].meta["steps"] < 64
+    assert not session.notes

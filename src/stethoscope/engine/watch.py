@@ -19,6 +19,7 @@ from stethoscope.engine.step import Listener, Step, everywhere
 from stethoscope.engine.training import Trainable
 from stethoscope.monitor import FaultyTrainingError, Session
 from stethoscope.scope import Scope
+from stethoscope.types import Report
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,6 +80,18 @@ class Watch(Listener):
         if run is not None:
             self._guarded(model, run.catch_up)
 
+    @property
+    def usable(self) -> bool:
+        """No error of ours has ended the watching."""
+        return self._active
+
+    def report(self, model: Trainable) -> Report | None:
+        """What can be said of a model so far; None before its first step."""
+        run = self._runs.get(model)
+        if run is None or not (run.monitor.recorder.rows_written or run.monitor.failed):
+            return None
+        return run.monitor.report()
+
     def _open(
         self, model: Trainable, inputs: Sequence[Array], targets: Sequence[Array], *, whole: bool
     ) -> None:
@@ -130,7 +143,9 @@ def watch(model: Trainable, **settings: Any) -> Scope:
         **settings: Fields of `stethoscope.config.Config`.
 
     Returns:
-        A context manager whose `report` holds the verdict.
+        A context manager whose `report` holds the verdict. Where the model is watched already, by
+        a scope that is still open or by `stethoscope run`, that watching goes on, and the scope
+        shows its report.
 
     Raises:
         ConfigError: A setting is unknown or cannot have its value.
@@ -138,6 +153,9 @@ def watch(model: Trainable, **settings: Any) -> Scope:
     found = config.load(settings)
     if found.disable:
         return Scope(None, _nothing, _nothing, framework="numpy")
+    other = watching(model)
+    if other is not None:
+        return _shared(other, model, settings)
     session = Session(found)
     listener = Watch(session)
     scope = Scope(
@@ -148,6 +166,26 @@ def watch(model: Trainable, **settings: Any) -> Scope:
     )
     scope.resume()
     return scope
+
+
+def watching(model: Trainable) -> Watch | None:
+    """What watches a model, of the process or by a scope that is still open."""
+    found = (one for one in (*everywhere, *model.listeners) if isinstance(one, Watch))
+    return next((one for one in found if one.usable), None)
+
+
+def _shared(watch: Watch, model: Trainable, settings: Mapping[str, Any]) -> Scope:
+    """A scope on what is watched already."""
+    if settings:
+        watch.session.tell(
+            "this model is watched already: the settings of that hold, not those of this watch()."
+        )
+
+    def reports() -> list[Report]:
+        report = watch.report(model)
+        return [] if report is None else [report]
+
+    return Scope(watch.session, _nothing, _nothing, reports=reports, owned=False, framework="numpy")
 
 
 def install(session: Session) -> Callable[[], None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
 
@@ -22,6 +22,8 @@ class Stethoscope(keras.callbacks.Callback):  # type: ignore[misc]
 
     It overrides no batch callback, touches the model on probed steps only, and changes nothing in
     the training: the weights end bit-identical with and without it.
+
+    Under `stethoscope run`, which watches every fit, it shows the report of that and prints none.
 
     Args:
         **settings: Fields of `stethoscope.config.Config`, such as `on_error="stop"`,
@@ -44,6 +46,9 @@ class Stethoscope(keras.callbacks.Callback):  # type: ignore[misc]
         self._fits = Fits(Session(config.load(settings)))
         self._fit: Fit | None = None
         self._guard: Any = None
+        self._own_settings = bool(settings)
+        self._so_far: Callable[[], Report | None] | None = None
+        self._finish: Callable[[], Report | None] | None = None
         self.reports: list[Report] = []
 
     @property
@@ -51,14 +56,36 @@ class Stethoscope(keras.callbacks.Callback):  # type: ignore[misc]
         """What is known of the fit that runs or, after it, of the last one."""
         if self._fit is not None:
             return self._fit.report
+        followed = self._so_far() if self._so_far is not None else None
+        if followed is not None:
+            return followed
         if self.reports:
             return self.reports[-1]
         session = self._fits.session
         return nothing_seen(None if session.config.disable else session, "keras", "no fit was seen")
 
+    def follow(
+        self, so_far: Callable[[], Report | None], finish: Callable[[], Report | None]
+    ) -> None:
+        """Leaves the watching of the next fit to somebody else. Used by `stethoscope run`.
+
+        Args:
+            so_far: Gives the report while the fit runs.
+            finish: Ends the watching, unless that is done, and gives the report.
+        """
+        session = self._fits.session
+        if session.config.disable:
+            return
+        self._so_far, self._finish = so_far, finish
+        if self._own_settings:
+            self._own_settings = False  # told once
+            session.tell(
+                "this fit is watched already: the settings of that hold, not those of the callback."
+            )
+
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
         """Starts to watch."""
-        if self._fits.session.config.disable:
+        if self._fits.session.config.disable or self._finish is not None:
             return
         self._end()
         frame = sys._getframe()
@@ -87,6 +114,15 @@ class Stethoscope(keras.callbacks.Callback):  # type: ignore[misc]
 
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
         """Stops to watch, and prints the report."""
+        self.end()
+
+    def end(self) -> None:
+        """Ends watching; harmless when done twice."""
+        if self._finish is not None:
+            finish, self._finish, self._so_far = self._finish, None, None
+            followed = finish()
+            if followed is not None:
+                self.reports.append(followed)
         self._end()
 
     def _end(self) -> None:
@@ -102,6 +138,13 @@ class Stethoscope(keras.callbacks.Callback):  # type: ignore[misc]
     def show(self, report: Report) -> None:
         """Prints a report to stderr, unless it is to be quiet."""
         show(self._fits.session, [report])
+
+
+def callbacks_in(given: Any) -> list[Any]:
+    """The callbacks that `fit` was given: one, a list, or Keras's own list of them."""
+    if isinstance(given, keras.callbacks.CallbackList):
+        return list(given.callbacks)
+    return list(keras.tree.flatten(given)) if given else []
 
 
 def _callback_list(frame: FrameType | None) -> Any:

@@ -20,55 +20,65 @@ from stethoscope.diagnosis import locate
 from stethoscope.engine.step import Batch
 from stethoscope.engine.training import History
 from stethoscope.engine.translate import KerasReader, TranslationError
-from stethoscope.keras.sources import Recorded, replaced
+from stethoscope.engine.watch import watching
+from stethoscope.keras.callback import Stethoscope, callbacks_in
+from stethoscope.keras.sources import Recorded
 from stethoscope.monitor import Session
 from stethoscope.program import FitSpec
+from stethoscope.types import Report
 
-PLAIN = {"callbacks": None, "initial_epoch": 0, "validation_freq": 1, "validation_steps": None}
+PLAIN = {"initial_epoch": 0, "validation_freq": 1, "validation_steps": None}
 """Arguments of `fit` that the engine does not follow, with the values at which they do nothing."""
 
+NOTHING_TO_DO = (keras.callbacks.History, keras.callbacks.ProgbarLogger, Stethoscope)
+"""Callbacks without which a fit is the same: what they show is shown all the same."""
 
-def install(session: Session) -> Callable[[], None]:
-    """Runs every `fit` from now on in the engine.
 
-    A model or a fit that cannot be translated is named, with its line, and trains in Keras, not
-    watched.
+def wrapped(
+    session: Session, recorded: Recorded, native: Callable[[Any], Any], original: Any
+) -> Any:
+    """`fit` as it is while a script runs with `--engine numpy`.
+
+    A fit that the engine cannot run trains in Keras; why is said once for each reason.
 
     Args:
         session: The watched process.
-
-    Returns:
-        What takes everything back; call it also after an exception.
+        recorded: The lines that build the models.
+        native: Makes of `fit` one that is watched as it trains in Keras.
+        original: Keras's `fit`.
     """
-    if session.config.disable:
-        return lambda: None
-    recorded = Recorded()
-    recorded.start()
-    owner = next(kind for kind in keras.Model.__mro__ if "fit" in vars(kind))
-    undo = replaced(owner, "fit", functools.partial(_wrapped, session, recorded))
-
-    def uninstall() -> None:
-        undo()
-        recorded.stop()
-
-    return uninstall
-
-
-def _wrapped(session: Session, recorded: Recorded, original: Any) -> Any:
     signature = inspect.signature(original)
+    in_keras = native(original)
+    told: set[str] = set()
+
+    def refused(error: Exception) -> None:
+        plain = isinstance(error, TranslationError)
+        reason = str(error) if plain else f"fit cannot be run in the engine: {error}"
+        if reason not in told:
+            told.add(reason)
+            session.notes.append(f"{reason} It trains in Keras and is watched there.")
+            session.tell(session.notes[-1])
 
     @functools.wraps(original)
     def fit(*args: Any, **kwargs: Any) -> Any:
         given = signature.bind(*args, **kwargs)
         given.apply_defaults()
-        model = given.arguments["self"]
         try:
-            training = EngineFit(model, given.arguments, recorded)
-        except TranslationError as error:
-            session.notes.append(f"{error} This fit was not run in the engine and is not watched.")
-            session.tell(session.notes[-1])
-            return original(*args, **kwargs)
-        return training.run(session)
+            training = EngineFit(given.arguments["self"], given.arguments, recorded)
+        except Exception as error:  # Keras says itself what is wrong with what it is given
+            if not isinstance(error, TranslationError) and not _again(given.arguments):
+                raise
+            refused(error)
+            return in_keras(*args, **kwargs)
+        before = _order()
+        try:
+            return training.run(session)
+        except (TypeError, ValueError, IndexError, NotImplementedError) as error:
+            if training.model.steps or not _again(given.arguments):
+                raise
+            refused(error)
+        _set_order(before)
+        return in_keras(*args, **kwargs)
 
     return fit
 
@@ -86,6 +96,7 @@ class EngineFit:
         plan: How it goes.
         data: Inputs, targets and sample weights, as the user gave them.
         held_out: The same of the held-out data, or None.
+        callbacks: What the user gave.
 
     Raises:
         TranslationError: The model or the fit cannot be run in the engine.
@@ -95,15 +106,26 @@ class EngineFit:
         for name, value in PLAIN.items():
             if name in given and given[name] is not None and given[name] != value:
                 raise TranslationError(f"fit cannot be run in the engine: it is given {name}.")
+        self.callbacks = callbacks_in(given.get("callbacks"))
+        acting = [one for one in self.callbacks if not isinstance(one, NOTHING_TO_DO)]
+        if acting:
+            kinds = ", ".join(dict.fromkeys(type(one).__name__ for one in acting))
+            raise TranslationError(
+                f"fit cannot be run in the engine: it is given callbacks ({kinds})."
+            )
         self._keras = model
         self._given = given
+        self._reader = KerasReader(model, recorded.lines, "float32")
+        if model.built:  # what cannot be translated has touched no data
+            self.model = self._reader.read()
         self.data, self.held_out = _split(given)
         self._iterator = self.batches()
         # as fit does, which draws an order for it: all later ones depend on that
+        built = model.built
         model._symbolic_build(iterator=self._iterator)
         self._iterator.reset()
-        self._reader = KerasReader(model, recorded.lines, "float32")
-        self.model = self._reader.read()
+        if not built:
+            self.model = self._reader.read()
         self.model.compile_source = recorded.compiled.get(id(model))
         self._shadow = KerasReader(model, recorded.lines, "float64").read()
         self._shadow.watched = False
@@ -118,20 +140,45 @@ class EngineFit:
 
     def run(self, session: Session) -> Any:
         """Trains in the engine and hands the result to the Keras model; returns a History."""
+        own = [one for one in self.callbacks if isinstance(one, Stethoscope)]
+        for one in own:
+            one.follow(self._report, self._report)
         before = _order()
-        trained = self._train(self.model, verbose=self._given["verbose"])
+        try:
+            trained = self._train(self.model, verbose=self._given["verbose"])
+        finally:
+            for one in own:
+                one.end()
         self._reader.give_back(self.model)
         losses = trained.history.get("loss", [])
-        if not losses or not math.isfinite(losses[-1]):
+        if not self.model.stopped and not all(map(math.isfinite, losses)):
             after = _order()
             _set_order(before)
             self._compare(session)
             _set_order(after)
-        history = keras.callbacks.History()
+        return self._history(trained, len(losses))
+
+    def _report(self) -> Report | None:
+        watch = watching(self.model)
+        return watch.report(self.model) if watch is not None else None
+
+    def _history(self, trained: History, epochs: int) -> Any:
+        """What Keras returns, or the callback of the user that it would return."""
+        given = [one for one in self.callbacks if isinstance(one, keras.callbacks.History)]
+        history = given[-1] if given else keras.callbacks.History()
         history.set_model(self._keras)
-        history.history = trained.history
-        history.epoch = list(range(len(losses)))
+        history.set_params(
+            {
+                "verbose": self._given["verbose"],
+                "epochs": self._given["epochs"],
+                "steps": self.plan.steps_per_epoch,
+            }
+        )
         self._keras.history = history
+        history.on_train_begin()
+        for epoch in range(epochs):
+            figures = {k: values[epoch] for k, values in trained.history.items()}
+            history.on_epoch_end(epoch, figures)
         return history
 
     def _compare(self, session: Session) -> None:
@@ -197,6 +244,11 @@ def pass_over(held_out: tuple[Any, ...], size: int | None) -> None:
         return
     for _ in drawn(_iterator_kind()(x=held_out[0], y=held_out[1], batch_size=size)):
         pass
+
+
+def _again(given: Mapping[str, Any]) -> bool:
+    """Whether the data can be gone through once more: a generator cannot."""
+    return all(isinstance(given[name], np.ndarray) for name in ("x", "y"))
 
 
 def _order() -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 from keras.src.optimizers.base_optimizer import BaseOptimizer
 
-from stethoscope.keras.callback import Stethoscope
+from stethoscope.keras.callback import Stethoscope, callbacks_in
 from stethoscope.keras.fits import Fits
 from stethoscope.keras.sources import Recorded, replaced
 from stethoscope.monitor import Session
@@ -29,13 +29,15 @@ def install(session: Session) -> Callable[[], None]:
     """
     if session.config.disable:
         return lambda: None
-    if session.config.engine == "numpy":
-        from stethoscope.keras import engine_fits
-
-        return engine_fits.install(session)
     recorded = Recorded()
     fits = Fits(session, recorded.lines, recorded.compiled, continues=True)
     script = _Script(session, fits)
+    wrap_fit = script.fit
+    if session.config.engine == "numpy":
+        from stethoscope.keras import engine_fits
+
+        # what the engine cannot run goes on to Keras, watched there
+        wrap_fit = functools.partial(engine_fits.wrapped, session, recorded, script.fit)
     undo: list[Callable[[], None]] = []
 
     def uninstall() -> None:
@@ -46,7 +48,7 @@ def install(session: Session) -> Callable[[], None]:
     try:
         undo.append(recorded.stop)
         recorded.start()
-        for name, wrap in (("fit", script.fit), ("train_on_batch", script.train_on_batch)):
+        for name, wrap in (("fit", wrap_fit), ("train_on_batch", script.train_on_batch)):
             owner = next(kind for kind in keras.Model.__mro__ if name in vars(kind))
             undo.append(replaced(owner, name, wrap))
         undo.append(replaced(BaseOptimizer, "apply", script.apply))
@@ -76,6 +78,11 @@ class _Script:
         @functools.wraps(original)
         def fit(model: Any, *args: Any, **kwargs: Any) -> Any:
             callback = _SessionCallback(self._fits)
+            own = [
+                one for one in callbacks_in(_given(args, kwargs)) if isinstance(one, Stethoscope)
+            ]
+            for one in own:
+                one.follow(callback.so_far, callback.finish)
             args, kwargs, undo = _with_callback(model, args, kwargs, callback)
             self._depth += 1
             try:
@@ -84,6 +91,8 @@ class _Script:
                 self._depth -= 1
                 undo()
                 callback.end()
+                for one in own:
+                    one.end()
 
         return fit
 
@@ -134,29 +143,35 @@ class _SessionCallback(Stethoscope):
     def show(self, report: Report) -> None:
         """Nothing: the session does."""
 
-    def end(self) -> None:
-        """Ends watching; harmless when done twice."""
-        self._end()
+    def so_far(self) -> Report | None:
+        """The report of the fit that runs; None before and after it."""
+        return self._fit.report if self._fit is not None else None
+
+    def finish(self) -> Report | None:
+        """Ends watching; the report, if something was watched."""
+        self.end()
+        return self.reports[-1] if self.reports else None
 
 
 def _with_callback(
     model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], callback: Stethoscope
 ) -> tuple[tuple[Any, ...], dict[str, Any], Callable[[], None]]:
     """The arguments of `fit` with one more callback, and what takes it away again."""
-    positional = len(args) > CALLBACKS
-    given = args[CALLBACKS] if positional else kwargs.get("callbacks")
+    given = _given(args, kwargs)
     if isinstance(given, keras.callbacks.CallbackList):
         # The caller built it, with its own parameters: fit() will not set ours.
         callback.set_model(model)
         callback.set_params(given.params or {})
         given.callbacks.append(callback)
         return args, kwargs, lambda: given.callbacks.remove(callback)
-    own = keras.tree.flatten(given) if given else []
-    if any(isinstance(one, Stethoscope) for one in own):
-        return args, kwargs, lambda: None
-    together = [*own, callback]
-    if positional:
+    together = [*callbacks_in(given), callback]
+    if len(args) > CALLBACKS:
         args = (*args[:CALLBACKS], together, *args[CALLBACKS + 1 :])
     else:
         kwargs = {**kwargs, "callbacks": together}
     return args, kwargs, lambda: None
+
+
+def _given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The argument `callbacks` of `fit`, among those without the model."""
+    return args[CALLBACKS] if len(args) > CALLBACKS else kwargs.get("callbacks")

@@ -159,12 +159,7 @@ class KerasReader:
         if kind == "Identity":
             found = engine.Activation
         if not is_layer(found):
-            known_kinds = ", ".join(
-                sorted(k for k in engine.__all__ if is_layer(getattr(engine, k)))
-            )
-            raise TranslationError(
-                f"{place} cannot be translated: the engine has no such layer; it has {known_kinds}."
-            )
+            raise TranslationError(f"{place} cannot be translated: the engine has no such layer.")
         config = original.get_config() if has_config else {}
         policy = config.get("dtype")
         policy = policy["config"]["name"] if isinstance(policy, Mapping) else policy
@@ -290,7 +285,9 @@ def _named(what: str, get: Any, name: str, original: Any = None) -> Any:
     try:
         return get(name)
     except (ValueError, TypeError) as error:
-        raise TranslationError(f"{what} {name!r} cannot be translated: {error}") from error
+        raise TranslationError(
+            f"{what} {name!r} cannot be translated: the engine has no such {what}."
+        ) from error
 
 
 def _node(tensor: Any) -> Any:

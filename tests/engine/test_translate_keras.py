@@ -394,7 +394,7 @@ ERRORS = {
     ),
     "unknown-metric": (
         lambda: one(K.Dense(1), loss="mse", optimizer="sgd", metrics=[keras.metrics.AUC()]),
-        "metric 'AUC' cannot be translated: the engine has no such metric",
+        "metric 'auc' \\(AUC\\) cannot be translated: the engine has no such metric",
     ),
 }
 

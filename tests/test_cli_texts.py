@@ -15,10 +15,15 @@ RULES = {rule.code: rule for rule in all_rules()}
 FAULTS = {fault.name: fault for fault in all_faults()}
 
 
-def test_rules_lists_every_rule_once(capsys):
-    assert cli.main(["rules"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+@pytest.mark.parametrize("command", ["rules", "explain"])
+def test_every_rule_and_every_fault_is_listed_once(command, capsys):
+    assert cli.main([command]) == 0
+    rules, faults = capsys.readouterr().out.split("\n\nFaults: ")
+    lines = rules.splitlines()[2:]
     assert [line.split()[:2] for line in lines] == [[r.code, r.name] for r in all_rules()]
+    lines = faults.splitlines()[2:-2]
+    assert sorted(line.split()[0] for line in lines) == sorted(FAULTS)
+    assert all(line.endswith(".") for line in lines)
 
 
 def test_rules_as_json(capsys):
@@ -55,7 +60,9 @@ def test_what_a_fault_says_of_rules_names_rules():
 
 def test_a_near_miss_is_pointed_out(capsys):
     assert cli.main(["explain", "vanishing-gradients"]) == 2
-    assert "Did you mean vanishing-gradient" in capsys.readouterr().err
+    hint = capsys.readouterr().err
+    assert "Did you mean vanishing-gradient" in hint
+    assert "`stethoscope rules` lists all of them" in hint
     assert "dead-units" in catalog.similar("dead-unit")
 
 
@@ -65,3 +72,6 @@ def test_demo_finds_the_broken_program_and_leaves_the_repaired_one_alone(stethos
     assert shown.stderr.index("FAULTY   broken.py") < shown.stderr.index("HEALTHY")
     assert "1  double-activation" in shown.stderr
     assert 'broken.py:19   model.add(Activation("softmax"))' in shown.stderr
+    assert "output goes through softmax twice" in shown.stdout
+    assert '    model.add(Activation("softmax"))' in shown.stdout
+    assert '    -model.add(Activation("softmax"))' in shown.stdout

@@ -90,10 +90,12 @@ def _parser() -> argparse.ArgumentParser:
     check = add("check", "judge a trace again")
     check.add_argument("trace", nargs="*", help="default: the newest one")
     _add_settings(check)
-    rules = add("rules", "list the rules")
+    rules = add("rules", "list the rules and the faults")
     rules.add_argument("--format", choices=("text", "json"), default="text")
     explain = add("explain", "explain a rule or a fault")
-    explain.add_argument("name", help="a rule's code or name, or a fault's name")
+    explain.add_argument(
+        "name", nargs="?", help="a rule's code or name, or a fault's name; none lists them"
+    )
     translate = add(
         "translate",
         "write a fit of a Keras script as a step-by-step NumPy program",
@@ -301,13 +303,16 @@ def _rules(options: argparse.Namespace, _: list[str]) -> int:
 def _explain(options: argparse.Namespace, _: list[str]) -> int:
     from stethoscope import pages
 
+    if options.name is None:
+        print(catalog.rules_text(), end="")
+        return 0
     page = pages.find(options.name)
     if page is None:
         close = catalog.similar(options.name)
         hint = f" Did you mean {' or '.join(close)}?" if close else ""
         raise UsageError(
             f"{options.name!r} is no rule's code or name and no fault's name.{hint} "
-            "`stethoscope rules` lists the rules."
+            "`stethoscope rules` lists all of them."
         )
     print(page.plain(), end="")
     return 0

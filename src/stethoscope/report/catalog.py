@@ -17,13 +17,22 @@ SECTIONS = ("What it detects", "Why it is bad", "How to fix", "False alarms", "R
 
 
 def rules_text() -> str:
-    """One line a rule: code, name, class, summary."""
+    """One line a rule: code, name, class, summary; then one a fault: name, group, summary."""
     rows = [_row(rule) for rule in all_rules()]
-    wide = max((len(row["name"]) for row in rows), default=0)
-    return "".join(
-        f"{row['code']}  {row['name'].ljust(wide)}  {row['class']:<13}  {row['summary']}\n"
+    faults = sorted(_faults(), key=lambda fault: (fault.group, fault.name))
+    wide = max(len(one.name) for one in (*all_rules(), *faults))
+    lines = ["Rules: what is looked for.", ""]
+    lines += [
+        f"{row['code']}  {row['name'].ljust(wide)}  {row['class']:<13}  {row['summary']}"
         for row in rows
-    )
+    ]
+    lines += ["", "Faults: what is diagnosed from what the rules saw.", ""]
+    group = max(len(fault.group) for fault in faults)
+    lines += [
+        f"{fault.name.ljust(wide)}  {fault.group.ljust(group)}  {sections(fault)[0]}"
+        for fault in faults
+    ]
+    return "\n".join([*lines, "", "`stethoscope explain NAME` explains one."]) + "\n"
 
 
 def rules_json() -> str:

@@ -287,7 +287,7 @@ class Monitor:
                 if self._writer is not None:
                     self._writer.event(row.order, row.step, Event("severity", change))
                 if change["from"] is Severity.ERROR:
-                    now = change["to"] or "gone"
+                    now = f"now a {change['to']}" if change["to"] else "gone"
                     text = f"no longer an error (step {row.step}): {change['fault']} is {now}."
                     self.session.tell(text, error=True)
         for diagnosis in self._judge.new_errors():

@@ -334,3 +334,16 @@ class Report:
     ran: tuple[str, ...]
     skipped: Mapping[str, str]
     overhead: Mapping[str, float]
+
+    def __str__(self) -> str:
+        """Verdict, reason and the first diagnosis: what `print` shows; `repr` has everything."""
+        text = f"{self.verdict.value.upper()}: {self.reason}"
+        if not self.diagnoses:
+            return text
+        first = self.diagnoses[0]
+        source = first.place.source
+        where = f" at {source.file}:{source.line}" if source else ""
+        told = [f"{first.fault} ({first.severity.value}){where}:"]
+        told += [] if first.message == self.reason else [first.message]
+        told += [f"Change: {first.fixes[0].title}."] if first.fixes else []
+        return f"{text}\n{' '.join(told)}"

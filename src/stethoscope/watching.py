@@ -30,6 +30,17 @@ def watch(model: Any, optimizer: Any = None, **settings: Any) -> Scope:
         from stethoscope import engine as numpy_engine
 
         return numpy_engine.watch(model, **settings)
+    if "torch" not in sys.modules:  # a module of it, or a list of them, cannot be without it
+        raise TypeError(
+            f"expected a model of stethoscope.engine or a torch.nn.Module; got {_short(model)}. A "
+            "Keras model is watched by fit(callbacks=[stethoscope.keras.Stethoscope()])."
+        )
     from stethoscope import torch
 
     return torch.watch(model, optimizer, **settings)
+
+
+def _short(value: Any) -> str:
+    """A value as a message shows it."""
+    text = repr(value)
+    return text if len(text) < 60 else f"a {type(value).__name__}"

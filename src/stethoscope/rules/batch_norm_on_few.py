@@ -58,5 +58,6 @@ class TinyBatchNorm(ProgramRule):
                 yield self.symptom(
                     layer_place(program, spec.path),
                     evidence,
-                    f"{spec.path} takes mean and variance over {values} values.",
+                    f"{spec.path} takes mean and variance over {values} "
+                    f"value{'s' * (values != 1)}.",
                 )

@@ -327,6 +327,11 @@ def one(layer, shape=(4,), **compiled):
     return model
 
 
+def called(step):
+    x = keras.Input((4,))
+    return keras.Model(x, K.Dense(1)(step(x)))
+
+
 ERRORS = {
     "own-layer": (lambda: one(Own(name="mine")), r"layer 'mine' \(Own, train.py:7\).*your own"),
     "own-loss-of-a-model": (
@@ -350,6 +355,15 @@ ERRORS = {
     "own-activation-of-a-recurrence": (
         lambda: one(K.LSTM(2, recurrent_activation=relu, name="b"), (4, 1)),
         r"layer 'b' .*its recurrent_activation is a function of your own",
+    ),
+    "constant": (lambda: called(lambda x: x * 2.0), r"(Multiply).*called with the constant 2.0"),
+    "constant-array": (
+        lambda: called(lambda x: x - np.ones(4, "float32")),
+        r"the constant .*1., 1.",
+    ),
+    "state": (
+        lambda: called(lambda x: K.GRU(4)(K.Reshape((2, 2))(x), initial_state=x)),
+        "initial_st",
     ),
     "no-such-layer": (lambda: one(K.UnitNormalization(name="u")), r"'u'.*no such layer\.$"),
     "setting": (
@@ -407,6 +421,11 @@ def test_what_cannot_be_translated(name):
     with pytest.raises(TranslationError, match=message) as raised:
         translate(model, sources=sources)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("layer", [K.BatchNormalization, lambda: K.Dropout(0.5)])
+def test_training_of_a_call_is_overridden_by_the_model_as_in_keras(layer):
+    assert translate(called(lambda x: layer()(x, training=False))).network.layers
 
 
 def test_a_class_that_changes_nothing_of_the_training():

@@ -124,6 +124,7 @@ class KerasReader:
                 continue
             read = [self._symbols[id(t)] for t in node.input_tensors]
             operation = node.operation
+            own.refuse_arguments(node, f"{self._prefix}{operation.name}")
             if hasattr(operation, "layers") and hasattr(operation, "inputs"):
                 self._inside(operation, read, node)
             else:

@@ -36,6 +36,41 @@ WITHOUT_EFFECT = {
 """Methods that no training of Keras calls."""
 
 
+def refuse_arguments(node: Any, name: str) -> None:
+    """Refuses a layer or an operator that is called with more than the tensors it works on.
+
+    Args:
+        node: Of Keras: one call, with its arguments.
+        name: How the layer is called.
+
+    Raises:
+        TranslationError: There is a number, an array or a setting among the arguments.
+    """
+    kind = type(node.operation).__name__
+    for key, value in itertools.chain(
+        (("", one) for one in _leaves(node.arguments.args)), node.arguments.kwargs.items()
+    ):
+        leaves = _leaves(value)
+        if all(leaf is None for leaf in leaves):
+            continue
+        if all(hasattr(leaf, "_keras_history") for leaf in leaves) and key in ("", "inputs", "x"):
+            continue
+        if key == "training":  # a model overrides it by what it is doing itself
+            continue
+        given = key or f"the constant {value!r}"
+        raise TranslationError(
+            f"layer {where(kind, name)} cannot be translated: it is called with {given}."
+        )
+
+
+def _leaves(value: Any) -> list[Any]:
+    if isinstance(value, list | tuple):
+        return [leaf for part in value for leaf in _leaves(part)]
+    if isinstance(value, dict):
+        return [leaf for part in value.values() for leaf in _leaves(part)]
+    return [value]
+
+
 def refuse(thing: Any, what: str, name: str) -> None:
     """Refuses a model or a layer that computes with a method of the user's.
 

@@ -56,6 +56,17 @@ def test_python_blocks_of_the_readme_are_python():
         compile(block, "README.md", "exec")
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/engine.md"])
+def test_programs_of_the_engine_run_as_they_are(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("STETHOSCOPE_TRACE_DIR", str(tmp_path))
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    blocks = [block for block in blocks if "stethoscope.engine" in block]
+    assert blocks
+    for block in blocks:
+        exec(compile(block, page, "exec"), {})
+    assert capsys.readouterr().out
+
+
 def test_make_targets_of_the_docs_exist():
     makefile = (ROOT / "Makefile").read_text()
     for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / ".ci" / "run"):

@@ -57,7 +57,7 @@ def test_equal_values_share_the_derivative_as_with_keras(kind):
 @pytest.mark.parametrize(
     ("layer", "shapes", "message"),
     [
-        (merge.Add(), [(3,), (4,)], "Add '' needs inputs of one shape"),
+        (merge.Add(), [(3,), (4,)], "Add needs inputs of one shape"),
         (merge.Add(), [], "needs at least one input"),
         (merge.Subtract(), [(3,)], "needs two inputs; got 1"),
         (merge.Concatenate(), [(2, 3), (1, 3)], "differ along axis -1 only"),

@@ -99,6 +99,10 @@ def test_a_faulty_training_is_reported(train, settings):
     assert scope.report.meta["steps"] == 48
     assert scope.report.verdict is Verdict.FAULTY
     assert scope.report.diagnoses[0].fault == "learning-rate-zero"
+    printed = str(scope.report)
+    assert printed.startswith(f"FAULTY: {scope.report.reason}\nlearning-rate-zero (error)")
+    assert scope.report.diagnoses[0].fixes[0].title in printed
+    assert len(printed) < 1000 < len(repr(scope.report))
 
 
 @WAYS
@@ -170,7 +174,7 @@ def test_install_watches_all_and_leaves_nothing(settings, tmp_path):
 def test_everything_goes_also_when_the_users_program_fails(settings):
     remove = install(Session(stethoscope.config.load(settings)))
     made = model()
-    with pytest.raises(ValueError, match="mismatch"):
+    with pytest.raises(ValueError, match="was built for inputs of shape"):
         made.train_on_batch(X[:, :3], Y)
     remove()
     assert everywhere == made.listeners == []
@@ -250,3 +254,18 @@ def test_scopes_of_one_model_share_the_watching(settings, tmp_path):
     assert inner.report == outer.report
     assert outer.report.meta["steps"] == 24
     assert len(list(tmp_path.glob("*.sqlite"))) == 1
+
+
+def test_what_is_told_is_written_as_people_do(settings, capsys):
+    x = np.random.default_rng(0).normal(size=(300, 3))
+    made = Sequential([Dense(2), Dense(1, "softmax")])
+    made.compile("adam", "binary_crossentropy")
+    with watch(made, **settings):
+        made.fit(x, x.sum(axis=1) > 0, epochs=20)
+    assert "missing-hidden-activation is now a note." in capsys.readouterr().err
+    made = Sequential([Dense(4), BatchNormalization(), Dense(1)])
+    made.compile("adam", "mse")
+    with watch(made, **settings) as scope:
+        made.fit(X, Y, batch_size=1)
+    (few,) = [one for one in scope.report.symptoms if one.name == "batch-norm-on-few"]
+    assert few.message == "batch_normalization takes mean and variance over 1 value."

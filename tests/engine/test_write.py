@@ -281,3 +281,15 @@ def test_an_order_of_samples():
     assert train(order=[[[3, 2, 1, 0]], [[5, 4, 5, 4]]]) != train(shuffle=False)
     with pytest.raises(ValueError, match=r"order is \[2 epochs, step, sample\]; got shape"):
         train(order=in_order[:1])
+
+
+def test_what_look_shows_in_comments_runs(capsys):
+    made = engine.Sequential([engine.Dense(3, "tanh"), engine.Dense(1)], input_shape=(4,), seed=0)
+    made.compile("sgd", "mse")
+    x, y = np.ones((4, 4), "float32"), np.ones((4, 1), "float32")
+    text = program(made, Training([x], [y], 1), path="program.py", origin=None).source
+    look = text[text.index("def look") : text.index("# A report")].replace("    # ", "    ")
+    namespace = {"model": made}
+    exec(look, namespace)
+    namespace["look"](made.train_on_batch(x, y))
+    assert "['inputs', 'dense', 'dense_1']" in capsys.readouterr().out

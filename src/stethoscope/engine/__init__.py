@@ -75,9 +75,9 @@ from stethoscope.engine.layers.resize import (
 )
 from stethoscope.engine.model import Model, Sequential
 from stethoscope.engine.network import Input, Network
-from stethoscope.engine.step import Listener, Step
+from stethoscope.engine.step import Listener, OnStep, Step
 from stethoscope.engine.training import History
-from stethoscope.engine.watch import OnStep, install, watch
+from stethoscope.engine.watch import install, watch
 
 __all__ = [
     "ELU",

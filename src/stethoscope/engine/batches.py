@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -43,7 +44,52 @@ def facts_of(order: Sequence[Sequence[Array]]) -> dict[str, Any]:
     }
 
 
+def positive(value: int, argument: str) -> None:
+    """Checks a setting that counts something.
+
+    Raises:
+        ValueError: The value is no whole number from 1.
+    """
+    if not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{argument} must be a whole number from 1; got {value!r}.")
+
+
 def parts_of(order: Array, size: int) -> Iterator[Array]:
-    """The samples of every batch, `size` at a time."""
+    """The samples of every batch, `size` at a time.
+
+    Raises:
+        ValueError: The size is below 1.
+    """
+    positive(size, "batch_size")
     for start in range(0, len(order), size):
         yield order[start : start + size]
+
+
+def same_rows(inputs: Sequence[Array], targets: Sequence[Array], weight: Array | None) -> int:
+    """How many samples there are.
+
+    Raises:
+        ValueError: The arrays have different numbers of rows, or none.
+    """
+    given = [("x", a) for a in inputs] + [("y", a) for a in targets]
+    given += [] if weight is None else [("sample_weight", weight)]
+    counts = [(name, len(a) if a.ndim else 0) for name, a in given]
+    if len({rows for _, rows in counts}) > 1 or not counts[0][1]:
+        found = ", ".join(f"{name} has {rows}" for name, rows in counts)
+        raise ValueError(f"expected one row for each sample in every array; {found}.")
+    return counts[0][1]
+
+
+def held_out_rows(count: int, share: float) -> int:
+    """Where the held-out samples start: the last ones, as in Keras.
+
+    Raises:
+        ValueError: One of the two parts would be empty.
+    """
+    start = math.floor(count * (1 - share))
+    if not 0 < share < 1 or not 0 < start < count:
+        raise ValueError(
+            f"validation_split must leave samples on both sides, as 0.2 does; got {share} of "
+            f"{count} samples."
+        )
+    return start

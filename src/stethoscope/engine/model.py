@@ -58,7 +58,8 @@ class Sequential(Trainable):
     """Layers one after the other; built when the weights are first asked for.
 
     Args:
-        layers: The first layers; more come with `add` and `insert`.
+        layers: The first layers; more come with `add` and `insert`. An `Input` before them says
+            the shape of one sample, as `input_shape` does.
         input_shape: Of one sample; None takes it from the first batch.
         seed: Of the first weights, the shuffling and dropout.
         dtype: float32 or float64, of every computation.
@@ -73,31 +74,51 @@ class Sequential(Trainable):
 
     def __init__(
         self,
-        layers: Sequence[Layer] = (),
+        layers: Sequence[Layer | Symbol] = (),
         *,
         input_shape: Shape | None = None,
         seed: int = 0,
         dtype: npt.DTypeLike = np.float32,
     ) -> None:
         super().__init__()
-        self._layers = list(layers)
+        self._layers: list[Layer] = []
         self._settings: dict[str, Any] = {"seed": seed, "dtype": dtype}
         self._network: Network | None = None
         self._input_shape = input_shape
+        for layer in layers:
+            self.add(layer)
 
-    def add(self, layer: Layer) -> None:
-        """Appends a layer."""
+    def add(self, layer: Layer | Symbol) -> None:
+        """Appends a layer; the first may be an `Input`."""
         self.insert(len(self._layers), layer)
 
-    def insert(self, index: int, layer: Layer) -> None:
+    def insert(self, index: int, layer: Layer | Symbol) -> None:
         """Puts a layer before the one at `index`.
 
         Raises:
             RuntimeError: The network is built: its weights would no longer fit.
+            TypeError: It is no layer.
+            ValueError: It is an `Input` that is not the first, or not the only one.
         """
         if self._network is not None:
             raise RuntimeError("the network is built; add its layers before the first batch.")
-        self._layers.insert(index, layer)
+        if isinstance(layer, Symbol):
+            self._begin(layer)
+        elif isinstance(layer, Layer):
+            self._layers.insert(index, layer)
+        else:
+            raise TypeError(f"expected a layer of stethoscope.engine; got {layer!r}.")
+
+    def _begin(self, first: Symbol) -> None:
+        """Takes the shape of an `Input`."""
+        if first.layer is not None:
+            raise ValueError(
+                "a Sequential takes layers, not what they compute: give the layer without calling "
+                "it, or use Model(inputs, outputs)."
+            )
+        if self._layers or self._input_shape not in (None, first.shape):
+            raise ValueError("a Sequential has one Input, before its first layer.")
+        self._input_shape = first.shape
 
     def build(self, input_shape: Shape) -> Network:
         """Makes the weights for inputs of this shape (of one sample)."""
@@ -116,6 +137,10 @@ class Sequential(Trainable):
                 )
             return self.build(self._input_shape)
         return self._network
+
+    @property
+    def layers(self) -> list[Layer]:
+        return list(self._layers)
 
     @property
     def output_count(self) -> int:

@@ -43,12 +43,27 @@ class Pass:
         saved: What each node needs for its way back.
         gradients: Of the loss with respect to `values`, once `Network.backward` has run; None
             where the loss does not depend on the value.
+        names: Of `values`: the inputs' names, then the nodes' paths.
     """
 
     values: list[Array]
     before: list[Array]
     saved: list[Any]
     gradients: list[Array | None] = dataclasses.field(default_factory=list)
+    names: Sequence[str] = ()
+
+    def position(self, name: str) -> int:
+        """Where the values of a layer or an input lie in `values`.
+
+        Raises:
+            KeyError: There is no such name.
+        """
+        if name not in self.names:
+            raise KeyError(f"no layer is named {name!r}; there are {', '.join(self.names)}.")
+        return self.names.index(name)
+
+    def __repr__(self) -> str:
+        return f"<Pass over {', '.join(self.names)}>"
 
 
 class Network:
@@ -63,6 +78,7 @@ class Network:
 
     Attributes:
         nodes: In the order of the forward pass.
+        names: Of all values of a pass: the inputs' names, then the nodes' paths.
         weights: `layer/name` to array; what the layers read and the optimizer replaces.
         trained: Names of the weights that are trained, in definition order.
 
@@ -90,6 +106,7 @@ class Network:
         self.inputs = tuple(inputs)
         self.positions: dict[Symbol, int] = {symbol: i for i, symbol in enumerate(inputs)}
         self.nodes: list[Node] = []
+        self.names = [self.input_name(i) for i in range(len(inputs))]
         self.weights: dict[str, Array] = {}
         self._own: dict[Layer, dict[str, str]] = {}  # layer -> its weights: short name -> full
         for symbol in _in_order(outputs):
@@ -126,10 +143,14 @@ class Network:
             training: Whether dropout drops and normalization uses the batch.
         """
         mode = Mode(training, self.rng)
-        done = Pass([self._entering(x, i) for i, x in enumerate(inputs)], [], [])
+        done = Pass([self._entering(x, i) for i, x in enumerate(inputs)], [], [], names=self.names)
         for node in self.nodes:
             read = [done.values[i] for i in node.inputs]
-            result = node.layer.forward(read, self.weights_of(node.layer), mode)
+            try:
+                result = node.layer.forward(read, self.weights_of(node.layer), mode)
+            except ValueError as error:
+                self._explain(node, read, error)
+                raise
             activation = node.layer.activation
             done.before.append(result.output)
             done.saved.append(result.saved)
@@ -201,6 +222,30 @@ class Network:
                 plain.update(node.inputs)
         return frozenset(range(first)) - plain
 
+    def input_name(self, index: int) -> str:
+        """What the user calls an input, or a plain name where it has one that Keras made up."""
+        name = self.inputs[index].name
+        if name and not re.fullmatch(r"keras_tensor(_\d+)?", name):
+            return name
+        return "inputs" if len(self.inputs) == 1 else f"input_{index + 1}"
+
+    def _explain(self, node: Node, read: Sequence[Array], error: ValueError) -> None:
+        """Says it where the inputs of a layer are not what its weights were made for.
+
+        Raises:
+            ValueError: They are not.
+        """
+        first = len(self.inputs)
+        built = [
+            self.inputs[i].shape if i < first else self.nodes[i - first].shape for i in node.inputs
+        ]
+        for shape, values in zip(built, read, strict=True):
+            if values.shape[1:] != shape:
+                raise ValueError(
+                    f"{node.layer.called} was built for inputs of shape {batch_shape(shape)}; got "
+                    f"{values.shape}: give samples of that shape, or build another model."
+                ) from error
+
     def _place(self, symbol: Symbol) -> None:
         layer = symbol.layer
         if layer is None:
@@ -217,6 +262,7 @@ class Network:
         read = tuple(self.positions[before] for before in symbol.inputs)
         self.positions[symbol] = len(self.inputs) + len(self.nodes)
         self.nodes.append(Node(path, layer, read, symbol.shape))
+        self.names.append(path)
 
     def _name(self, layer: Layer) -> None:
         taken = Counter(other.name for other in self._own)
@@ -257,6 +303,15 @@ def _in_order(outputs: Sequence[Symbol]) -> Iterator[Symbol]:
 
 def _sum(before: Array | None, more: Array) -> Array:
     return more if before is None else before + more
+
+
+def batch_shape(shape: Shape) -> str:
+    """A shape of one sample as that of a batch.
+
+    >>> batch_shape((4,)), batch_shape(())
+    ('(batch, 4)', '(batch,)')
+    """
+    return f"(batch, {', '.join(map(str, shape))})" if shape else "(batch,)"
 
 
 @functools.cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from stethoscope.engine.layers._base import Array
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 @dataclasses.dataclass(frozen=True)
 class Step:
     """Every value of one optimizer step.
+
+    `output`, `before_activation` and `output_gradient` find a layer's values by its name; of a
+    weight "dense/kernel" they are `gradients`, `before` and `after`.
 
     Attributes:
         number: From 0, over all calls of `fit`.
@@ -52,6 +55,36 @@ class Step:
     weighted: bool = False
     lasting: bool = False
 
+    def output(self, layer: str) -> Array:
+        """What a layer (or input) of this name put out, after its activation.
+
+        Raises:
+            KeyError: There is no such layer; the message lists all.
+        """
+        return self.done.values[self.done.position(layer)]
+
+    def before_activation(self, layer: str) -> Array:
+        """What a layer computed, before its own activation.
+
+        Raises:
+            KeyError: There is no such layer; the message lists all.
+        """
+        done = self.done
+        index = done.position(layer) - (len(done.values) - len(done.before))
+        return self.output(layer) if index < 0 else done.before[index]
+
+    def output_gradient(self, layer: str) -> Array | None:
+        """Of the loss with respect to `output`; None where it does not depend on it.
+
+        Raises:
+            KeyError: There is no such layer; the message lists all.
+        """
+        return self.done.gradients[self.done.position(layer)]
+
+    def __repr__(self) -> str:
+        figures = "".join(f", {name} {value:.4g}" for name, value in self.metrics.items())
+        return f"<Step {self.number}: epoch {self.epoch}, loss {self.loss:.4g}{figures}>"
+
 
 class Batch(NamedTuple):
     """What one step is made on: arrays with the samples first.
@@ -81,6 +114,38 @@ class Listener:
 
     def end(self, model: Trainable) -> None:
         """A `fit` is over, or was left by an exception."""
+
+
+@dataclasses.dataclass(frozen=True)
+class OnStep(Listener):
+    """Shows every step to a function.
+
+    Attributes:
+        look: Is given each `Step`.
+    """
+
+    look: Callable[[Step], object]
+
+    def step(self, model: Trainable, step: Step) -> bool:
+        """Calls the function; never stops the training."""
+        self.look(step)
+        return False
+
+
+def as_listener(given: Listener | Callable[[Step], object]) -> Listener:
+    """A plain function is shown every step.
+
+    Raises:
+        TypeError: It is neither a `Listener` nor a function.
+    """
+    if isinstance(given, Listener):
+        return given
+    if callable(given) and not isinstance(given, type):
+        return OnStep(given)
+    raise TypeError(
+        f"model.listeners takes a Listener, or a function of a Step as OnStep(function); got "
+        f"{given!r}."
+    )
 
 
 everywhere: list[Listener] = []

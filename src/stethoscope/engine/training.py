@@ -15,13 +15,21 @@ from stethoscope.diagnosis import locate
 from stethoscope.engine import losses as loss_functions
 from stethoscope.engine import metrics as metric_functions
 from stethoscope.engine import optimizers
-from stethoscope.engine.batches import facts_of, orders, parts_of, several
-from stethoscope.engine.layers._base import Array
+from stethoscope.engine.batches import (
+    facts_of,
+    held_out_rows,
+    orders,
+    parts_of,
+    positive,
+    same_rows,
+    several,
+)
+from stethoscope.engine.inspecting import Inspectable
+from stethoscope.engine.layers._base import Array, Symbol
 from stethoscope.engine.losses import Loss
 from stethoscope.engine.metrics import Metric, Running, Totals, Values
-from stethoscope.engine.network import Network
 from stethoscope.engine.optimizers import Optimizer
-from stethoscope.engine.step import Batch, Listener, Step, everywhere
+from stethoscope.engine.step import Batch, Listener, Step, as_listener, everywhere
 from stethoscope.program import FitSpec
 from stethoscope.types import SourceRef
 
@@ -40,11 +48,11 @@ class History:
             self.history.setdefault(name, []).append(value)
 
 
-class Trainable(abc.ABC):
+class Trainable(Inspectable):
     """A network with a loss and an optimizer; see `Sequential` and `Model`.
 
     Attributes:
-        listeners: Are shown the training as it runs.
+        listeners: Are shown the training as it runs; a plain function is shown every `Step`.
         steps: How many steps were made.
         stopped: A listener asked to stop: `fit` returns after the step.
         watched: False hides the training from all listeners.
@@ -53,7 +61,7 @@ class Trainable(abc.ABC):
     """
 
     def __init__(self) -> None:
-        self.listeners: list[Listener] = []
+        self.listeners: list[Listener | Callable[[Step], object]] = []
         self.steps = 0
         self.stopped = False
         self.watched = True
@@ -66,15 +74,6 @@ class Trainable(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def network(self) -> Network:
-        """The layers and their weights.
-
-        Raises:
-            RuntimeError: The shape of the input is not known yet.
-        """
-
-    @property
-    @abc.abstractmethod
     def output_count(self) -> int:
         """How many outputs there are, also before the network is built."""
 
@@ -82,7 +81,7 @@ class Trainable(abc.ABC):
         self,
         optimizer: str | Optimizer,
         loss: str | Loss | Sequence[str | Loss],
-        metrics: Sequence[str | Metric | Values] = (),
+        metrics: str | Metric | Values | Sequence[str | Metric | Values] | None = (),
         loss_weights: Sequence[float] | None = None,
     ) -> None:
         """Says how the model is trained.
@@ -90,7 +89,7 @@ class Trainable(abc.ABC):
         Args:
             optimizer: By name or as an `Optimizer`.
             loss: By name or as a `Loss`: one for every output, or one for each.
-            metrics: Of the first output.
+            metrics: Of the first output: one, or several.
             loss_weights: Factor of each output's loss; default 1.
 
         Raises:
@@ -107,37 +106,56 @@ class Trainable(abc.ABC):
         self.optimizer = optimizers.get(optimizer)
         self.losses = [loss_functions.get(one) for one in given]
         self.loss_weights = weights
-        self.metrics = {one.name: one for one in map(metric_functions.get, metrics)}
+        alone = isinstance(metrics, str | Metric) or callable(metrics)
+        listed: Any = [metrics] if alone else metrics or ()
+        self.metrics = {one.name: one for one in map(metric_functions.get, listed)}
 
     def fit(
         self,
         x: Data,
         y: Data,
-        *,
-        batch_size: int = 32,
+        batch_size: int | None = 32,
         epochs: int = 1,
-        shuffle: bool = True,
-        order: npt.ArrayLike | None = None,
-        sample_weight: npt.ArrayLike | None = None,
+        verbose: int | str = 0,
+        *,
+        validation_split: float = 0.0,
         validation_data: tuple[Data, Data] | tuple[Data, Data, npt.ArrayLike | None] | None = None,
-        verbose: int = 0,
+        shuffle: bool = True,
+        sample_weight: npt.ArrayLike | None = None,
+        order: npt.ArrayLike | None = None,
     ) -> History:
         """Trains for a number of epochs.
 
         Args:
             x: Array with the samples first; a list of them for several inputs.
             y: The targets; a list of them for several outputs.
-            batch_size: Samples in one step; the last batch of an epoch may be smaller.
+            batch_size: Samples in one step [32]; the last batch of an epoch may be smaller.
             epochs: How often the data is gone through.
-            shuffle: Draw a new order for every epoch.
-            order: Which samples the batches have, [epoch, step, sample]; -1 in a smaller batch.
-            sample_weight: One factor for each sample.
+            verbose: 0 prints nothing, anything else a line an epoch.
+            validation_split: Share of the samples, the last ones, that is held out.
             validation_data: Held-out (x, y), evaluated after every epoch; a third one is weights.
-            verbose: 0 prints nothing, 1 a line an epoch.
+            shuffle: Draw a new order for every epoch.
+            sample_weight: One factor for each sample.
+            order: Which samples the batches have, [epoch, step, sample]; -1 in a smaller batch.
+
+        Raises:
+            RuntimeError: The model is not compiled.
+            ValueError: The arrays do not fit each other or the model.
         """
+        self._optimizer()
+        batch_size = 32 if batch_size is None else batch_size
+        positive(batch_size, "batch_size")
         inputs, targets = self._arrays(x), self._targets(y)
         weight = None if sample_weight is None else np.asarray(sample_weight, self.network.dtype)
-        count = len(inputs[0])
+        count = same_rows(inputs, targets, weight)
+        if validation_split and validation_data is None:
+            count = held_out_rows(count, validation_split)
+            kept = (inputs, targets, [] if weight is None else [weight])
+            last = [[a[count:] for a in arrays] for arrays in kept]
+            inputs, targets = [a[:count] for a in inputs], [a[:count] for a in targets]
+            weight = None if weight is None else weight[:count]
+            single = [part[0] if len(part) == 1 else part for part in last if part]
+            validation_data = (single[0], single[1], single[2] if len(single) > 2 else None)
         plan = FitSpec(
             epochs=epochs,
             batch_size=batch_size,
@@ -181,7 +199,7 @@ class Trainable(abc.ABC):
         *,
         data: tuple[Sequence[Array], Sequence[Array]] | None = None,
         held_out: Callable[[], dict[str, float]] = dict,
-        verbose: int = 0,
+        verbose: int | str = 0,
         lasting: bool = False,
     ) -> History:
         """Trains on batches that somebody else draws.
@@ -223,7 +241,7 @@ class Trainable(abc.ABC):
         self,
         batches: Callable[[], Iterable[Batch]],
         held_out: Callable[[], dict[str, float]],
-        verbose: int,
+        verbose: int | str,
         lasting: bool,
     ) -> History:
         epochs, history = 1 if self.plan.epochs is None else self.plan.epochs, History()
@@ -233,6 +251,7 @@ class Trainable(abc.ABC):
                 step = self._train(batch, epoch, number, lasting)
                 running.add(step.loss, step.totals, len(batch.inputs[0]))
                 if self.stopped:
+                    history.add(running.figures())
                     return history
             figures, validation = running.figures(), held_out()
             for listener in self._listening():
@@ -249,8 +268,13 @@ class Trainable(abc.ABC):
 
         Raises:
             RuntimeError: The model is not compiled.
+            ValueError: The arrays do not fit each other or the model.
         """
-        return self._train(Batch(self._arrays(x), self._targets(y), sample_weight), 0, self.steps)
+        self._optimizer()
+        weight = None if sample_weight is None else np.asarray(sample_weight)
+        batch = Batch(self._arrays(x), self._targets(y), weight)
+        same_rows(*batch)
+        return self._train(batch, 0, self.steps)
 
     @np.errstate(all="ignore")  # what overflows is seen by the listeners, not by a warning
     def _train(self, batch: Batch, epoch: int, number: int, lasting: bool = False) -> Step:
@@ -301,17 +325,18 @@ class Trainable(abc.ABC):
         self,
         x: Data,
         y: Data,
+        batch_size: int | None = 32,
         *,
-        batch_size: int = 32,
         sample_weight: npt.ArrayLike | None = None,
     ) -> dict[str, float]:
         """The loss and the metrics over all samples, without training; the loss is weighted."""
         self._optimizer()
         weight = None if sample_weight is None else np.asarray(sample_weight)
         inputs, targets = self._arrays(x), self._targets(y)  # the inputs first: they build it
+        count = same_rows(inputs, targets, weight)
         running = Running(self.metrics)
         penalty = self.network.penalty({})
-        for rows in parts_of(np.arange(len(inputs[0])), batch_size):
+        for rows in parts_of(np.arange(count), 32 if batch_size is None else batch_size):
             done = self.network.forward([a[rows] for a in inputs])
             parts = [a[rows] for a in targets]
             predictions = [done.values[i] for i in self.network.outputs]
@@ -325,19 +350,30 @@ class Trainable(abc.ABC):
         return running.figures()
 
     @np.errstate(all="ignore")
-    def predict(self, x: Data, *, batch_size: int = 32) -> Any:
+    def predict(self, x: Data, batch_size: int | None = 32) -> Any:
         """The outputs for all samples: an array, or a list of them for several outputs."""
         inputs = self._arrays(x)
         parts: list[list[Array]] = [[] for _ in self.network.outputs]
-        for rows in parts_of(np.arange(len(inputs[0])), batch_size):
+        count = same_rows(inputs, [], None)
+        for rows in parts_of(np.arange(count), 32 if batch_size is None else batch_size):
             done = self.network.forward([a[rows] for a in inputs])
             for part, position in zip(parts, self.network.outputs, strict=True):
                 part.append(done.values[position])
         whole = [np.concatenate(part) for part in parts]
         return whole[0] if len(whole) == 1 else whole
 
+    def __call__(self, x: Data) -> Any:
+        """The outputs for one batch, without training; `predict` goes over many samples.
+
+        Raises:
+            TypeError: It is part of another model's graph, which only a layer can be.
+        """
+        if isinstance(x, Symbol):
+            raise TypeError("a model is no layer here: apply its layers one by one.")
+        return self.predict(x, len(self._arrays(x)[0]))
+
     def _listening(self) -> list[Listener]:
-        return [*self.listeners, *everywhere] if self.watched else []
+        return [*map(as_listener, self.listeners), *everywhere] if self.watched else []
 
     def _optimizer(self) -> Optimizer:
         if self.optimizer is None:

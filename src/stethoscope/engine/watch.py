@@ -6,7 +6,6 @@ Nothing has to be hooked: the engine hands out each `Step` with all its values.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,22 +19,6 @@ from stethoscope.engine.training import Trainable
 from stethoscope.monitor import FaultyTrainingError, Session
 from stethoscope.scope import Scope
 from stethoscope.types import Report
-
-
-@dataclasses.dataclass(frozen=True)
-class OnStep(Listener):
-    """Shows every step to a function; a `step.Listener`.
-
-    Attributes:
-        look: Is given each `Step`.
-    """
-
-    look: Callable[[Step], object]
-
-    def step(self, model: Trainable, step: Step) -> bool:
-        """Calls the function; never stops the training."""
-        self.look(step)
-        return False
 
 
 class Watch(Listener):

@@ -100,6 +100,12 @@ class Layer(abc.ABC):
         self._unit_axis = -1
 
     @property
+    def called(self) -> str:
+        """Its class, and its name once it has one: how messages speak of it."""
+        kind = type(self).__name__
+        return f"{kind} {self.name!r}" if self.name else kind
+
+    @property
     def unit_axis(self) -> int:
         """Axis of the units or channels in the output."""
         return self._unit_axis
@@ -164,6 +170,22 @@ def single(inputs: Sequence[Any], layer: Layer) -> Any:
         ValueError: There are several.
     """
     if len(inputs) != 1:
-        kind = type(layer).__name__
-        raise ValueError(f"{kind} {layer.name!r} takes one input; got {len(inputs)}.")
+        raise ValueError(f"{layer.called} takes one input; got {len(inputs)}.")
     return inputs[0]
+
+
+def count(value: int, argument: str) -> int:
+    """A setting that is a positive integer.
+
+    Raises:
+        ValueError: It is none.
+
+    >>> count(0, "Dense units")
+    Traceback (most recent call last):
+        ...
+    ValueError: Dense units must be a positive integer; got 0.
+    """
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < 1:
+        raise ValueError(f"{argument} must be a positive integer; got {value!r}.")
+    return int(value)

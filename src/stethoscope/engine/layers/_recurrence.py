@@ -13,7 +13,16 @@ from stethoscope.engine import initializers, regularizers
 from stethoscope.engine.activations import Activation
 from stethoscope.engine.activations import get as activation_of
 from stethoscope.engine.initializers import Initializer
-from stethoscope.engine.layers._base import Array, Forward, Layer, Mode, Shape, Weights, single
+from stethoscope.engine.layers._base import (
+    Array,
+    Forward,
+    Layer,
+    Mode,
+    Shape,
+    Weights,
+    count,
+    single,
+)
 from stethoscope.engine.regularizers import Regularizer
 from stethoscope.vocabulary import LayerKind
 
@@ -80,7 +89,7 @@ class Recurrence(Layer):
         self, units: int, activation: str | Activation | None, **settings: Unpack[Settings]
     ) -> None:
         super().__init__(name=settings.get("name"))
-        self.units = units
+        self.units = count(units, f"{type(self).__name__} units")
         self.cell_activation = activation_of(activation)
         self.use_bias = settings.get("use_bias", True)
         self.kernel_initializer = initializers.get(
@@ -105,7 +114,7 @@ class Recurrence(Layer):
         shape: Shape = single(inputs, self)
         if len(shape) != 2:
             raise ValueError(
-                f"{type(self).__name__} {self.name!r} needs inputs of shape (batch, steps, "
+                f"{self.called} needs inputs of shape (batch, steps, "
                 f"features); got {('batch', *shape)}."
             )
         return (shape[0], self.units) if self.return_sequences else (self.units,)

@@ -154,7 +154,7 @@ class PReLU(Layer):
         beyond = [axis for axis in self.shared_axes if not 1 <= axis <= len(shape)]
         if beyond:
             raise ValueError(
-                f"PReLU {self.name!r} needs shared_axes between 1 and {len(shape)}, the axes after "
+                f"{self.called} needs shared_axes between 1 and {len(shape)}, the axes after "
                 f"the batch axis; got {beyond[0]}."
             )
         return shape

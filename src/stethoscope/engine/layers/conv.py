@@ -114,7 +114,7 @@ class _Convolution(Layer, abc.ABC):
         lengths, channels = self._split(inputs)
         if channels % self.groups:
             raise ValueError(
-                f"{self._who} needs channels in {self.groups} equal groups; got {channels}."
+                f"{self.called} needs channels in {self.groups} equal groups; got {channels}."
             )
         return join_shape(self._windows.place(lengths).outputs, self.filters, self.data_format)
 
@@ -151,12 +151,8 @@ class _Convolution(Layer, abc.ABC):
         held = {"kernel": self.kernel_regularizer, "bias": self.bias_regularizer}
         return {name: penalty for name, penalty in held.items() if penalty is not None}
 
-    @property
-    def _who(self) -> str:
-        return f"{type(self).__name__} {self.name!r}"
-
     def _split(self, inputs: Sequence[Shape]) -> tuple[Shape, int]:
-        return split_shape(single(inputs, self), self.rank, self.data_format, self._who)
+        return split_shape(single(inputs, self), self.rank, self.data_format, self.called)
 
 
 class Conv1D(_Convolution):

@@ -138,8 +138,7 @@ class _Transposed(Layer, abc.ABC):
         return {name: penalty for name, penalty in held.items() if penalty is not None}
 
     def _split(self, inputs: Sequence[Shape]) -> tuple[Shape, int]:
-        who = f"{type(self).__name__} {self.name!r}"
-        return split_shape(single(inputs, self), self.rank, self.data_format, who)
+        return split_shape(single(inputs, self), self.rank, self.data_format, self.called)
 
     def _ends(self, axis: int) -> tuple[int, int]:
         """Cells cut off before and after one length of all that windows cover; negative adds."""
@@ -162,7 +161,7 @@ class _Transposed(Layer, abc.ABC):
         found = tuple(n - sum(ends) for n, ends in zip(covered, self._cut, strict=True))
         if min(found) < 1:
             raise ValueError(
-                f"{type(self).__name__} {self.name!r} leaves nothing of lengths {lengths};"
+                f"{self.called} leaves nothing of lengths {lengths};"
                 f" the padding {self.padding} cuts off too much."
             )
         return found

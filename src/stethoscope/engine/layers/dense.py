@@ -10,7 +10,16 @@ import numpy as np
 from stethoscope.engine import initializers, regularizers
 from stethoscope.engine.activations import Activation
 from stethoscope.engine.initializers import Initializer
-from stethoscope.engine.layers._base import Array, Forward, Layer, Mode, Shape, Weights, single
+from stethoscope.engine.layers._base import (
+    Array,
+    Forward,
+    Layer,
+    Mode,
+    Shape,
+    Weights,
+    count,
+    single,
+)
 from stethoscope.engine.regularizers import Regularizer
 from stethoscope.vocabulary import LayerKind
 
@@ -47,7 +56,7 @@ class Dense(Layer):
         name: str | None = None,
     ) -> None:
         super().__init__(activation=activation, name=name)
-        self.units = units
+        self.units = count(units, "Dense units")
         self.use_bias = use_bias
         self.kernel_initializer = initializers.get(kernel_initializer)
         self.bias_initializer = initializers.get(bias_initializer)
@@ -57,7 +66,7 @@ class Dense(Layer):
     def shape(self, inputs: Sequence[Shape]) -> Shape:
         shape: Shape = single(inputs, self)
         if not shape:
-            raise ValueError(f"Dense {self.name!r} needs features; got inputs of shape (batch,).")
+            raise ValueError(f"{self.called} needs features; got inputs of shape (batch,).")
         return (*shape[:-1], self.units)
 
     def build(self, inputs: Sequence[Shape], rng: np.random.Generator) -> dict[str, Array]:

@@ -151,8 +151,7 @@ class _Depthwise(Layer, abc.ABC):
         return {name: penalty for name, penalty in held.items() if penalty is not None}
 
     def _split(self, inputs: Sequence[Shape]) -> tuple[Shape, int]:
-        who = f"{type(self).__name__} {self.name!r}"
-        return split_shape(single(inputs, self), self.rank, self.data_format, who)
+        return split_shape(single(inputs, self), self.rank, self.data_format, self.called)
 
     def _filters(self, kernel: Array) -> Iterator[tuple[int, Array]]:
         """Each filter's number and weights [cells, channels]."""

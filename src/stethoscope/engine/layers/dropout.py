@@ -231,9 +231,8 @@ def _normal(x: Array, rng: np.random.Generator) -> Array:
 
 def _of_rank(shape: Shape, rank: int, layer: Layer) -> Shape:
     if len(shape) != rank:
-        kind = type(layer).__name__
         raise ValueError(
-            f"{kind} {layer.name!r} needs inputs of {rank + 1} axes with the batch axis; "
+            f"{layer.called} needs inputs of {rank + 1} axes with the batch axis; "
             f"got {('batch', *shape)}."
         )
     return shape

@@ -40,10 +40,13 @@ class _GlobalPooling(Layer, abc.ABC):
         return -1 if self.data_format == "channels_last" else 1
 
     def shape(self, inputs: Sequence[Shape]) -> Shape:
-        who = f"{type(self).__name__} {self.name!r}"
-        lengths, channels = split_shape(single(inputs, self), self.rank, self.data_format, who)
+        lengths, channels = split_shape(
+            single(inputs, self), self.rank, self.data_format, self.called
+        )
         if not all(lengths):
-            raise ValueError(f"{who} needs at least one cell to pool; got lengths {lengths}.")
+            raise ValueError(
+                f"{self.called} needs at least one cell to pool; got lengths {lengths}."
+            )
         ones = (1,) * self.rank if self.keepdims else ()
         return join_shape(ones, channels, self.data_format)
 

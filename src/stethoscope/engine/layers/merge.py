@@ -17,16 +17,15 @@ class _Elementwise(Layer):
     kind = LayerKind.MERGE
 
     def shape(self, inputs: Sequence[Shape]) -> Shape:
-        kind = type(self).__name__
         if not inputs:
-            raise ValueError(f"{kind} {self.name!r} needs at least one input; got none.")
+            raise ValueError(f"{self.called} needs at least one input; got none.")
         rank = max(map(len, inputs))
         aligned = [(1,) * (rank - len(shape)) + tuple(shape) for shape in inputs]
         try:
             return tuple(np.broadcast_shapes(*aligned))
         except ValueError:
             raise ValueError(
-                f"{kind} {self.name!r} needs inputs of one shape, or with axes of size 1; "
+                f"{self.called} needs inputs of one shape, or with axes of size 1; "
                 f"got {list(inputs)}."
             ) from None
 
@@ -107,7 +106,7 @@ class Subtract(_Elementwise):
 
     def shape(self, inputs: Sequence[Shape]) -> Shape:
         if len(inputs) != 2:
-            raise ValueError(f"Subtract {self.name!r} needs two inputs; got {len(inputs)}.")
+            raise ValueError(f"{self.called} needs two inputs; got {len(inputs)}.")
         return super().shape(inputs)
 
     def join(self, a: Array, b: Array) -> Array:
@@ -184,7 +183,7 @@ class Concatenate(Layer):
         rests = {(*shape[: axis - 1], *shape[axis:]) for shape in inputs} if axis else set()
         if len(rests) != 1 or len(set(map(len, inputs))) != 1:
             raise ValueError(
-                f"Concatenate {self.name!r} needs inputs that differ along axis {self.axis} only, "
+                f"{self.called} needs inputs that differ along axis {self.axis} only, "
                 f"which is not the batch axis; got {list(inputs)}."
             )
         joined = list(inputs[0])
@@ -220,12 +219,12 @@ class Dot(Layer):
 
     def shape(self, inputs: Sequence[Shape]) -> Shape:
         if len(inputs) != 2:
-            raise ValueError(f"Dot {self.name!r} needs two inputs; got {len(inputs)}.")
+            raise ValueError(f"{self.called} needs two inputs; got {len(inputs)}.")
         a, b = ((0, *shape) for shape in inputs)
         first, second = self._placed(len(a), len(b))
         if not (0 < first < len(a) and 0 < second < len(b) and a[first] == b[second]):
             raise ValueError(
-                f"Dot {self.name!r} needs axes {self.axes} of one size, which are not the batch "
+                f"{self.called} needs axes {self.axes} of one size, which are not the batch "
                 f"axis; got {list(inputs)}."
             )
         rest = [*a[1:first], *a[first + 1 :], *b[1:second], *b[second + 1 :]]

@@ -194,7 +194,7 @@ class BatchNormalization(_Normalization):
             return 1.0
         if count < 2:
             raise ValueError(
-                f"BatchNormalization {self.name!r} got one value for each channel, which has no "
+                f"{self.called} got one value for each channel, which has no "
                 "unbiased variance: train on larger batches."
             )
         return count / (count - 1)
@@ -301,7 +301,7 @@ class GroupNormalization(_Normalization):
         (axis,) = _placed([self.axis], shape, self)
         if shape[axis - 1] % self._count(shape[axis - 1]):
             raise ValueError(
-                f"GroupNormalization {self.name!r} needs channels that divide into {self.groups} "
+                f"{self.called} needs channels that divide into {self.groups} "
                 f"groups; got {shape[axis - 1]}."
             )
         return shape
@@ -366,7 +366,7 @@ def _placed(axes: Sequence[int], shape: Shape, layer: Layer) -> Axes:
     rank = len(shape) + 1
     if any(not -rank <= axis < rank or axis % rank == 0 for axis in axes):
         raise ValueError(
-            f"{type(layer).__name__} {layer.name!r} needs an axis of {('batch', *shape)} other "
+            f"{layer.called} needs an axis of {('batch', *shape)} other "
             f"than the batch axis; got {', '.join(map(str, axes))}."
         )
     return tuple(sorted(axis % rank for axis in axes))

@@ -77,9 +77,8 @@ class _Pooling(Layer, abc.ABC):
         return -1 if self.data_format == "channels_last" else 1
 
     def shape(self, inputs: Sequence[Shape]) -> Shape:
-        who = f"{type(self).__name__} {self.name!r}"
         given = single(inputs, self)
-        lengths, channels = split_shape(given, self.rank, self.data_format, who)
+        lengths, channels = split_shape(given, self.rank, self.data_format, self.called)
         return join_shape(self._windows.place(lengths).outputs, channels, self.data_format)
 
     def forward(self, inputs: Sequence[Array], weights: Weights, mode: Mode) -> Forward:

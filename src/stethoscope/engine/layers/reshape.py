@@ -77,7 +77,7 @@ class Reshape(Layer):
         free = -1 in self.target_shape
         if (not free and size != known) or (free and (not known or size % known)):
             raise ValueError(
-                f"Reshape {self.name!r} cannot make {self.target_shape} of the {size} values of"
+                f"{self.called} cannot make {self.target_shape} of the {size} values of"
                 f" {given}; the products of both shapes must be equal."
             )
         return tuple(size // known if n == -1 else n for n in self.target_shape)
@@ -118,7 +118,7 @@ class Permute(Layer):
         given: Shape = single(inputs, self)
         if len(given) != len(self.dims):
             raise ValueError(
-                f"Permute {self.name!r} orders {len(self.dims)} axes; got samples of shape {given}."
+                f"{self.called} orders {len(self.dims)} axes; got samples of shape {given}."
             )
         return tuple(given[axis - 1] for axis in self.dims)
 

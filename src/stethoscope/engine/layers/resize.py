@@ -60,8 +60,9 @@ class _ZeroPadding(Layer, abc.ABC):
         return -1 if self.data_format == "channels_last" else 1
 
     def shape(self, inputs: Sequence[Shape]) -> Shape:
-        who = f"{type(self).__name__} {self.name!r}"
-        lengths, channels = split_shape(single(inputs, self), self.rank, self.data_format, who)
+        lengths, channels = split_shape(
+            single(inputs, self), self.rank, self.data_format, self.called
+        )
         return join_shape(self._windows.place(lengths).outputs, channels, self.data_format)
 
     def forward(self, inputs: Sequence[Array], weights: Weights, mode: Mode) -> Forward:
@@ -139,8 +140,9 @@ class _UpSampling(Layer, abc.ABC):
         return -1 if self.data_format == "channels_last" else 1
 
     def shape(self, inputs: Sequence[Shape]) -> Shape:
-        who = f"{type(self).__name__} {self.name!r}"
-        lengths, channels = split_shape(single(inputs, self), self.rank, self.data_format, who)
+        lengths, channels = split_shape(
+            single(inputs, self), self.rank, self.data_format, self.called
+        )
         longer = [n * times for n, times in zip(lengths, self.size, strict=True)]
         return join_shape(longer, channels, self.data_format)
 

@@ -92,7 +92,7 @@ class Graph:
         network = self._network
         values: list[str] = []
         for i, symbol in enumerate(network.inputs):
-            name = input_name(network, i)
+            name = network.input_name(i)
             variable = self._variable(name)
             named = {"name": text(name)} if name == symbol.name else {}
             self._parts.set(f"{variable} = ", call("Input", of(symbol.shape), **named))
@@ -146,14 +146,6 @@ class Graph:
             name = f"{base}_{number}"
         self._variables.add(name)
         return name
-
-
-def input_name(network: Network, index: int) -> str:
-    """What the user calls an input, or a plain name where it has one that Keras made up."""
-    name = network.inputs[index].name
-    if name and not re.fullmatch(r"keras_tensor(_\d+)?", name):
-        return name
-    return "inputs" if len(network.inputs) == 1 else f"input_{index + 1}"
 
 
 def _applies(layer: Layer) -> bool:

@@ -27,7 +27,7 @@ from stethoscope.engine.translate.expressions import (
     statement,
     text,
 )
-from stethoscope.engine.translate.graph import Graph, input_name
+from stethoscope.engine.translate.graph import Graph
 from stethoscope.types import SourceRef
 
 MODULES = (
@@ -247,21 +247,17 @@ def _data(training: Training, arrays: dict[str, Array]) -> list[str]:
 
 def _look(model: Trainable) -> list[str]:
     network = model.network
-    inputs = [input_name(network, i) for i in range(len(network.inputs))]
-    listed = ", ".join(text(name) for name in inputs)
     trained = network.trained
-    shown = trained[0].rpartition("/")[0] if trained else inputs[0]
+    shown = trained[0].rpartition("/")[0] if trained else network.names[0]
     lines = [
         "",
         "",
         "def look(step):",
         '    """Is shown every step: print here what you want to see of it."""',
-        f"    # names = [{listed}, *(node.path for node in model.network.nodes)]",
-        "    # values = dict(zip(names, step.done.values))",
-        "    # gradients = dict(zip(names, step.done.gradients))",
         "    # print(step.number, step.loss, step.metrics)",
+        "    # print(step.done.names)",
         f"    # layer = {text(shown)}",
-        "    # print(values[layer].mean(), values[layer].std(), gradients[layer].std())",
+        "    # print(step.output(layer).mean(), step.output_gradient(layer).std())",
     ]
     if trained:
         lines += [

@@ -153,3 +153,10 @@ def test_keras_script(stethoscope, bare, write, monkeypatch, backend, activation
         assert first["place"]["source"]["line"] == 8
         assert first["place"]["source"]["exact"] is True
         assert first["first_seen"] == 0
+
+
+def test_the_engine_has_nothing_to_do_for_a_pytorch_script(stethoscope, write):
+    path = write("train.py", TORCH_LOOP + "train(Net())\n")
+    watched = stethoscope("run", "--engine", "numpy", path)
+    assert watched.stderr.count("--engine numpy did nothing: train.py calls no fit of a Keras") == 1
+    assert "did nothing" not in stethoscope("run", path).stderr

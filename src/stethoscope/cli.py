@@ -172,12 +172,22 @@ def _run(options: argparse.Namespace, words: list[str]) -> int:
                 session.notes.append(f"{name} never trained: {_why_untrained(ended)}.")
             if options.format == "text" or options.output_file:
                 session.tell(session.notes[-1])
+        elif config.engine == "numpy" and not _engine_asked(reports):
+            session.notes.append(
+                f"--engine numpy did nothing: {Path(name).name} calls no fit of a Keras model."
+            )
+            session.tell(session.notes[-1])
         if session.rank == 0:
             _say(reports, session.notes, options, config, stderr)
     except Exception as error:  # a fault of ours must not cost the user the exit code
         print(f"stethoscope: no report: {type(error).__name__}: {error}", file=stderr)
         ours = USAGE
     return _end(code or (ours if ended is None or isinstance(ended, SystemExit) else code), ended)
+
+
+def _engine_asked(reports: list[Report]) -> bool:
+    """Whether there was something to run in the engine; what it could not run was told."""
+    return any(report.meta["framework"] in ("numpy", "keras") for report in reports)
 
 
 def _why_untrained(ended: BaseException | None) -> str:

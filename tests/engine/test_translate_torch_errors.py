@@ -7,8 +7,10 @@ import inspect
 import numpy as np
 import pytest
 
+from stethoscope.engine.describe import program
 from stethoscope.engine.translate import TranslationError, translate
 from stethoscope.engine.translate.torch_layers import known
+from stethoscope.types import SourceRef
 
 pytest.importorskip("torch")
 
@@ -135,6 +137,33 @@ def test_what_cannot_be_translated(name):
     optimizer = make(model.parameters()) if make else None
     with pytest.raises(TranslationError, match=message):
         translate(model, loss=loss, optimizer=optimizer)
+
+
+@pytest.mark.parametrize(
+    ("loss", "optimizer", "message"),
+    [
+        (nn.functional.mse_loss, None, r"loss mse_loss, no object .* torch\.nn\.MSELoss\(\)"),
+        (nn.MSELoss, None, r"loss MSELoss, no object .* torch\.nn\.MSELoss\(\)"),
+        ("mse", None, r"loss 'mse' .* torch\.nn\.MSELoss\(\)"),
+        (MSE, "adam", r"optimizer 'adam' .* object such as torch\.optim\.SGD"),
+        (MSE, OPT.Adam, r"optimizer 'Adam' .* object such as torch\.optim\.SGD"),
+    ],
+    ids=["function", "class", "name", "optimizer-name", "optimizer-class"],
+)
+def test_what_is_no_object_of_torch(loss, optimizer, message):
+    model = mlp()
+    with pytest.raises(TranslationError, match=message):
+        translate(model, loss=loss, optimizer=optimizer or SGD(model.parameters()))
+
+
+@pytest.mark.parametrize("loss", [nn.MSELoss(), nn.CrossEntropyLoss()], ids=["mse", "classes"])
+def test_a_report_names_the_loss_of_torch(loss):
+    model = mlp()
+    optimizer, line = SGD(model.parameters()), SourceRef("train.py", 7)
+    sources = {id(loss): line, id(optimizer): line}
+    found = program(translate(model, loss=loss, optimizer=optimizer, sources=sources))
+    assert found.losses[0].type == type(loss).__name__
+    assert found.losses[0].source == found.optimizers[0].source == line
 
 
 def test_old_weight_norm_and_pruning_are_found():

@@ -15,7 +15,7 @@ from stethoscope.engine.training import Trainable
 from stethoscope.program import DataSpec, LayerSpec, LossSpec, OptimizerSpec, Program
 from stethoscope.vocabulary import LOSSES, Expects, LayerKind
 
-NO_SETTINGS = frozenset({"name", "state", "step", "source", "rate_source", "trainable"})
+NO_SETTINGS = frozenset({"name", "state", "step", "source", "rate_source", "trainable", "original"})
 
 
 def program(
@@ -119,7 +119,7 @@ def _loss(
     uneven = getattr(loss, "label_smoothing", 0) or getattr(loss, "weighted", False)
     return LossSpec(
         name=loss.name if loss.name in LOSSES else None,
-        type=type(loss).__name__,
+        type=loss.original or type(loss).__name__,
         expects=expects,
         output=node.path if node else None,
         target=target,

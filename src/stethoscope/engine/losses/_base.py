@@ -38,6 +38,7 @@ class Loss(abc.ABC):
         aligns: Ranks that differ by an axis of size 1 are made equal, as Keras does.
         axis: Of the prediction, which the values do not have.
         source: The call that constructed it.
+        original: The class that it was translated from, where that has another name.
 
     Raises:
         ValueError: The reduction is unknown, or "none": an optimizer needs one number.
@@ -48,6 +49,7 @@ class Loss(abc.ABC):
     exact: ClassVar[bool] = False
     aligns: ClassVar[bool] = True
     axis: int = -1
+    original: str = ""
 
     def __init__(self, reduction: str = "sum_over_batch_size") -> None:
         if reduction not in REDUCTIONS:

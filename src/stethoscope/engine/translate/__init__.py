@@ -34,7 +34,8 @@ def translate(
         optimizer: Of a torch model.
         input_shape: Of one sample of a torch model, channels first; not needed if it starts with
             a Linear.
-        sources: id of a layer to the call that constructed it: errors and reports name it.
+        sources: id of a layer, loss or optimizer to the call that constructed it: errors and
+            reports name it.
         dtype: "float32", or "float64" for a shadow that shows what precision has to do with it.
 
     Raises:

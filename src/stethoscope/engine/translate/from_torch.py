@@ -73,7 +73,9 @@ class TorchReader:
         self._copy_weights(found)
         if self._loss is not None and self._optimizer is not None:
             loss = torch_losses.read(self._loss)
+            loss.source = self._sources.get(id(self._loss), loss.source)
             optimizer = torch_optimizers.read(self._optimizer, trained)
+            optimizer.source = self._sources.get(id(self._optimizer), optimizer.source)
             found.compile(optimizer, loss)
             torch_optimizers.restore(optimizer, self._optimizer, self._owners(found))
         return found

@@ -166,12 +166,23 @@ class TorchNLL(_OfClasses):
 
 
 def read(loss: Any) -> Loss:
-    """A loss with the settings of one of torch.
+    """A loss with the settings of one of torch, whose class it names as `original`.
 
     Raises:
         TranslationError: The engine has no such loss, or not with these settings.
     """
     kind = type(loss).__name__
+    if isinstance(loss, str) or (callable(loss) and hasattr(loss, "__name__")):
+        given = repr(loss) if isinstance(loss, str) else f"{loss.__name__}, no object"
+        raise TranslationError(
+            f"loss {given} cannot be translated: expected a module such as torch.nn.MSELoss()."
+        )
+    found = _read(loss, kind)
+    found.original = kind
+    return found
+
+
+def _read(loss: Any, kind: str) -> Loss:
     if not type(loss).__module__.startswith("torch.nn.modules."):
         raise TranslationError(f"loss {kind} cannot be translated: it is a class of your own.")
     found = None

@@ -212,7 +212,17 @@ def read(original: Any, trained: Collection[int]) -> TorchOptimizer:
 
 
 def parameters_of(original: Any) -> set[int]:
-    """The ids of the parameters that it moves."""
+    """The ids of the parameters that it moves.
+
+    Raises:
+        TranslationError: It is no optimizer of torch.
+    """
+    if not hasattr(original, "param_groups"):
+        given = original if isinstance(original, str) else getattr(original, "__name__", original)
+        raise TranslationError(
+            f"optimizer {given!r} cannot be translated: expected an object such as "
+            "torch.optim.SGD(model.parameters(), lr=0.1)."
+        )
     return {id(p) for group in original.param_groups for p in group["params"]}
 
 

@@ -129,6 +129,8 @@ def measure(case: Case, rounds: int) -> Speed:
 class Clock(Listener, keras.callbacks.Callback):  # type: ignore[misc]
     """Reads the clocks after each epoch; of Keras as of the engine."""
 
+    only_reads = True
+
     def __init__(self) -> None:
         super().__init__()
         self._read: list[Times] = []

@@ -10,6 +10,8 @@ from stethoscope.engine import Dense, Dropout, Sequential, watch
 from stethoscope.engine.run import TOGETHER, Run
 from stethoscope.engine.step import Listener
 from stethoscope.monitor import FaultyTrainingError
+from stethoscope.stats import POSITION
+from stethoscope.types import Stat
 
 X = np.random.default_rng(0).normal(size=(400, 4)).astype("float32")
 Y = (X.sum(axis=1) > 0).astype("float32")
@@ -82,6 +84,8 @@ def test_report_in_the_middle_knows_every_step(tmp_path):
     made, seen = model(), []
 
     class Asking(Listener):
+        only_reads = True
+
         def step(self, model, step):
             seen.append((step.number + 1, scope.report.meta["steps"]))
             return False
@@ -98,6 +102,8 @@ def test_nonfinite_step_is_told_at_once(tmp_path, calls):
     made, stopped = model(), []
 
     class Watching(Listener):
+        only_reads = True
+
         def step(self, model, step):
             stopped.append(step.number)
             return scope.should_stop
@@ -123,6 +129,8 @@ def test_interrupted_fit_is_recorded_to_its_last_step(tmp_path):
     made = model()
 
     class Interrupting(Listener):
+        only_reads = True
+
         def step(self, model, step):
             if step.number == 70:
                 raise KeyboardInterrupt
@@ -151,3 +159,23 @@ def test_nothing_is_held_when_a_fit_is_over(tmp_path, calls):
     with watch(made, quiet=True, probe_every=1, trace_dir=str(tmp_path)):
         fit(made)
         assert sum(calls) == STEPS
+
+
+class Clipping(Listener):
+    """A listener that writes, as users do."""
+
+    def step(self, model, step):
+        for weight in model.network.weights.values():
+            np.clip(weight, -0.1, 0.1, out=weight)
+        step.done.values[-1][:] = 777
+        return False
+
+
+def test_steps_are_not_held_where_somebody_may_write_into_them(tmp_path, calls):
+    made = model()
+    with watch(made, quiet=True, probe_every=1, trace_dir=str(tmp_path)):
+        made.listeners.append(Clipping())
+        fit(made)
+    assert max(calls) == 1
+    high = stethoscope.read(next(tmp_path.glob("*.sqlite")))
+    assert max(row.stats[:, POSITION[Stat.MAX]].max() for row in high.rows() if row.step > 3) < 777

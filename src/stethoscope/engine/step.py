@@ -100,7 +100,14 @@ class Batch(NamedTuple):
 
 
 class Listener:
-    """Is shown the training of a model; derive from it and override what is to be seen."""
+    """Is shown the training of a model; derive from it and override what is to be seen.
+
+    Attributes:
+        only_reads: It writes into no array of a step or of the weights: then what else listens may
+            look at a step later.
+    """
+
+    only_reads = False
 
     def begin(self, model: Trainable, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         """A `fit` starts, with this data."""

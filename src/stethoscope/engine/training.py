@@ -297,6 +297,7 @@ class Trainable(Inspectable):
         before = {name: network.weights[name] for name in gradients}
         network.weights.update(optimizer.update(network.weights, gradients))
         totals = self._measure(targets[0], predictions[0])
+        listening = self._listening()
         step = Step(
             number=self.steps,
             epoch=epoch,
@@ -313,10 +314,10 @@ class Trainable(Inspectable):
             before=before,
             after={name: network.weights[name] for name in before},
             weighted=sample_weight is not None,
-            lasting=lasting,
+            lasting=lasting and all(listener.only_reads for listener in listening),
         )
         self.steps += 1
-        for listener in self._listening():
+        for listener in listening:
             self.stopped |= listener.step(self, step)
         return step
 

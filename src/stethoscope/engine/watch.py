@@ -28,6 +28,8 @@ class Watch(Listener):
         session: What the reports go to.
     """
 
+    only_reads = True
+
     def __init__(self, session: Session) -> None:
         self.session = session
         self._runs: dict[Trainable, Run] = {}

@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pytest
 
+from stethoscope import engine
 from stethoscope.engine import regularizers
 from tests.engine.differences import STEP, TOLERANCE
 
@@ -90,3 +91,38 @@ def test_names_are_those_of_keras():
 def test_what_cannot_be(make):
     with pytest.raises(ValueError, match="got"):
         make()
+
+
+PENALIZED = {
+    "dense": (lambda **more: engine.Dense(2, **more), (3,), ("kernel", "bias")),
+    "conv": (lambda **more: engine.Conv1D(2, 2, **more), (4, 3), ("kernel", "bias")),
+    "transposed": (lambda **more: engine.Conv1DTranspose(2, 2, **more), (4, 3), ("kernel", "bias")),
+    "depthwise": (lambda **more: engine.DepthwiseConv1D(2, **more), (4, 3), ("depthwise", "bias")),
+    "lstm": (lambda **more: engine.LSTM(2, **more), (4, 3), ("kernel", "recurrent", "bias")),
+    "gru": (lambda **more: engine.GRU(2, **more), (4, 3), ("kernel", "recurrent", "bias")),
+    "normalization": (engine.BatchNormalization, (3,), ("beta", "gamma")),
+    "embedding": (lambda **more: engine.Embedding(5, 2, **more), (3,), ("embeddings",)),
+    "prelu": (engine.PReLU, (3,), ("alpha",)),
+}
+
+
+@pytest.mark.parametrize("kind", PENALIZED)
+def test_each_weight_of_a_layer_is_penalized_by_its_own_setting(kind):
+    make, shape, settings = PENALIZED[kind]
+    given = {f"{name}_regularizer": regularizers.L2(2.0**i) for i, name in enumerate(settings)}
+    layer, x = make(**given), engine.Input(shape)
+    network = engine.Network([x], [layer(x)])
+    for name in network.trained:
+        network.weights[name] = network.weights[name] + 1
+    names = {"recurrent": "recurrent_kernel", "depthwise": "kernel"}
+    values = network.weights_of(layer)
+    expected = sum(2.0**i * (values[names.get(n, n)] ** 2).sum() for i, n in enumerate(settings))
+    gradients = {name: np.zeros_like(network.weights[name]) for name in network.trained}
+    assert network.penalty(gradients) == pytest.approx(expected, rel=1e-6)
+    assert all(gradient.any() for gradient in gradients.values())
+
+
+def test_regularizer_of_a_bias_that_is_not_there_penalizes_nothing():
+    x = engine.Input((3,))
+    network = engine.Network([x], [engine.Dense(2, use_bias=False, bias_regularizer="l2")(x)])
+    assert network.penalty({}) == 0

@@ -199,6 +199,8 @@ class Network:
         total = 0.0
         for layer, names in self._own.items():
             for name, regularizer in layer.penalties().items() if layer.trainable else ():
+                if name not in names:  # of a bias that the layer is without
+                    continue
                 weight = self.weights[names[name]]
                 total += regularizer.value(weight)
                 if names[name] in gradients:

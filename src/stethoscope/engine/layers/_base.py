@@ -26,6 +26,9 @@ Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
 """Of one sample: without the batch axis."""
 Weights = Mapping[str, Array]
+REGULARIZER = "_regularizer"
+WEIGHTS = {"recurrent": "recurrent_kernel", "depthwise": "kernel"}
+"""What Keras's settings of a weight begin with, where that is not the weight's name."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,8 +162,13 @@ class Layer(abc.ABC):
         """
 
     def penalties(self) -> Mapping[str, Any]:
-        """Regularizer of each weight that has one."""
-        return {}
+        """Regularizer of each weight that is given one, as `kernel_regularizer` is the kernel's."""
+        found = {}
+        for setting, held in vars(self).items():
+            if held is not None and setting.endswith(REGULARIZER):
+                name = setting.removesuffix(REGULARIZER)
+                found[WEIGHTS.get(name, name)] = held
+        return found
 
 
 def single(inputs: Sequence[Any], layer: Layer) -> Any:

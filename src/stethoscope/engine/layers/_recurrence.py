@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, TypedDict, Unpack
 
 import numpy as np
@@ -132,14 +132,6 @@ class Recurrence(Layer):
     def first_bias(self, rng: np.random.Generator) -> Array:
         """The first values of the bias."""
         return self.bias_initializer((self.gates * self.units,), rng)
-
-    def penalties(self) -> Mapping[str, Any]:
-        held = {
-            "kernel": self.kernel_regularizer,
-            "recurrent_kernel": self.recurrent_regularizer,
-            "bias": self.bias_regularizer,
-        }
-        return {name: penalty for name, penalty in held.items() if penalty is not None}
 
     def forward(self, inputs: Sequence[Array], weights: Weights, mode: Mode) -> Forward:
         x = single(inputs, self)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -180,7 +180,3 @@ class PReLU(Layer):
         slope += saved > 0
         slope *= gradient
         return [slope], {"alpha": of_alpha.reshape(weights["alpha"].shape)}
-
-    def penalties(self) -> Mapping[str, Any]:
-        held = self.alpha_regularizer
-        return {} if held is None else {"alpha": held}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -146,10 +146,6 @@ class _Convolution(Layer, abc.ABC):
             found["bias"] = np.ones(len(rows), rows.dtype) @ rows  # a faster, more exact sum
         back = input_gradient(arrived, kernel, placed, saved.lengths, groups)
         return [as_given(back, self.data_format)], found
-
-    def penalties(self) -> Mapping[str, Any]:
-        held = {"kernel": self.kernel_regularizer, "bias": self.bias_regularizer}
-        return {name: penalty for name, penalty in held.items() if penalty is not None}
 
     def _split(self, inputs: Sequence[Shape]) -> tuple[Shape, int]:
         return split_shape(single(inputs, self), self.rank, self.data_format, self.called)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -132,10 +132,6 @@ class _Transposed(Layer, abc.ABC):
             rows = arrived.reshape(-1, self.filters)
             found["bias"] = np.ones(len(rows), rows.dtype) @ rows
         return [as_given(convolve(wide, kernel, placed), self.data_format)], found
-
-    def penalties(self) -> Mapping[str, Any]:
-        held = {"kernel": self.kernel_regularizer, "bias": self.bias_regularizer}
-        return {name: penalty for name, penalty in held.items() if penalty is not None}
 
     def _split(self, inputs: Sequence[Shape]) -> tuple[Shape, int]:
         return split_shape(single(inputs, self), self.rank, self.data_format, self.called)

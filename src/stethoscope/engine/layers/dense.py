@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -90,7 +89,3 @@ class Dense(Layer):
         if self.use_bias:
             gradients["bias"] = rows.sum(axis=0)
         return [gradient @ weights["kernel"].T], gradients
-
-    def penalties(self) -> Mapping[str, Any]:
-        held = {"kernel": self.kernel_regularizer, "bias": self.bias_regularizer}
-        return {name: penalty for name, penalty in held.items() if penalty is not None}

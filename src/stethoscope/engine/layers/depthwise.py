@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -145,10 +145,6 @@ class _Depthwise(Layer, abc.ABC):
             for index, corner in enumerate(placed.corners):
                 of_cells[index, :, filter_] = np.einsum(f"{axes}c,{axes}c->c", wide[corner], own)
         return [as_given(placed.crop(back, lengths), self.data_format)], found
-
-    def penalties(self) -> Mapping[str, Any]:
-        held = {"kernel": self.depthwise_regularizer, "bias": self.bias_regularizer}
-        return {name: penalty for name, penalty in held.items() if penalty is not None}
 
     def _split(self, inputs: Sequence[Shape]) -> tuple[Shape, int]:
         return split_shape(single(inputs, self), self.rank, self.data_format, self.called)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -95,7 +94,3 @@ class Embedding(Layer):
         table = np.bincount(cells, values.reshape(-1), size).astype(gradient.dtype)
         back = np.zeros(ids.shape, gradient.dtype)  # no derivative with respect to an id
         return [back], {"embeddings": table.reshape(self.input_dim, width)}
-
-    def penalties(self) -> Mapping[str, Any]:
-        held = self.embeddings_regularizer
-        return {} if held is None else {"embeddings": held}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict, Unpack
+from collections.abc import Sequence
+from typing import TypedDict, Unpack
 
 import numpy as np
 
@@ -66,10 +66,6 @@ class _Normalization(Layer):
         if self.center:
             first["beta"] = self.beta_initializer(shape, rng)
         return first
-
-    def penalties(self) -> Mapping[str, Any]:
-        held = {"gamma": self.gamma_regularizer, "beta": self.beta_regularizer}
-        return {name: penalty for name, penalty in held.items() if penalty is not None}
 
     def scaled(self, normal: Array, weights: Weights, shape: Shape) -> Array:
         """`normal * gamma + beta` in a new array; `shape` broadcasts the weights."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,33 @@ from stethoscope.engine.optimizers._base import (
 DECAY = 0.96  # Nadam's schedule of the momentum (Dozat 2016, section 5; fixed in Keras)
 
 
-class Adam(Optimizer):
+class _Moments(Optimizer):
+    """What keeps a moving mean of the gradient, and one of its size.
+
+    Attributes:
+        slots_kept: Names of the arrays that are kept for each weight.
+    """
+
+    slots_kept: ClassVar[tuple[str, ...]] = ("momentum", "velocity")
+
+    def __init__(
+        self,
+        learning_rate: float | Schedule = 0.001,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-7,
+        **settings: Unpack[Settings],
+    ) -> None:
+        super().__init__(learning_rate, **settings)
+        self.beta_1 = beta_1
+        self.beta_2 = beta_2
+        self.epsilon = epsilon
+
+    def start(self, weight: Array) -> State:
+        return {slot: np.zeros_like(weight) for slot in self.slots_kept}
+
+
+class Adam(_Moments):
     """Moves by the mean gradient over the root of its mean square.
 
     m <- m + (1 - beta_1) (g - m), v <- v + (1 - beta_2) (g^2 - v), and with t counting from 1
@@ -52,15 +78,12 @@ class Adam(Optimizer):
         amsgrad: bool = False,
         **settings: Unpack[Settings],
     ) -> None:
-        super().__init__(learning_rate, **settings)
-        self.beta_1 = beta_1
-        self.beta_2 = beta_2
-        self.epsilon = epsilon
+        super().__init__(learning_rate, beta_1, beta_2, epsilon, **settings)
         self.amsgrad = amsgrad
 
     def start(self, weight: Array) -> State:
-        slots = ("momentum", "velocity", "velocity_hat")[: 3 if self.amsgrad else 2]
-        return {slot: np.zeros_like(weight) for slot in slots}
+        largest = {"velocity_hat": np.zeros_like(weight)} if self.amsgrad else {}
+        return super().start(weight) | largest
 
     def factors(self, rate: float, dtype: np.dtype[Any]) -> tuple[float, ...]:
         count, one = self.step + 1, dtype.type(1)
@@ -115,7 +138,7 @@ class AdamW(Adam):
         super().__init__(learning_rate, beta_1, beta_2, epsilon, amsgrad, **settings)
 
 
-class Nadam(Optimizer):
+class Nadam(_Moments):
     """`Adam` with Nesterov's momentum, whose share grows with the steps.
 
     Args:
@@ -127,20 +150,7 @@ class Nadam(Optimizer):
     """
 
     name = "nadam"
-
-    def __init__(
-        self,
-        learning_rate: float | Schedule = 0.001,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-7,
-        **settings: Unpack[Settings],
-    ) -> None:
-        super().__init__(learning_rate, **settings)
-        self.beta_1 = beta_1
-        self.beta_2 = beta_2
-        self.epsilon = epsilon
-        self._multiplied, self._product = 0, 1.0  # of the shares of so many updates
+    _multiplied, _product = 0, 1.0  # of the shares of so many updates
 
     @property
     def product(self) -> float:
@@ -152,9 +162,6 @@ class Nadam(Optimizer):
         kept = [array for slots in self.state.values() for array in slots.values()]
         self._multiplied, self._product = 0, 1.0
         self._multiply(step, kept[0].dtype if kept else np.dtype(np.float64))
-
-    def start(self, weight: Array) -> State:
-        return {slot: np.zeros_like(weight) for slot in ("momentum", "velocity")}
 
     def share(self, count: int, dtype: np.dtype[Any]) -> float:
         """How much of the mean gradient the update number `count` (from 1) keeps."""
@@ -190,7 +197,7 @@ class Nadam(Optimizer):
         return ahead
 
 
-class Adamax(Optimizer):
+class Adamax(_Moments):
     """`Adam` with the largest gradient, slowly forgotten, in place of the mean square.
 
     u <- max(beta_2 u, |g|), w <- w - rate m / ((1 - beta_1^t) (u + epsilon)).
@@ -204,22 +211,7 @@ class Adamax(Optimizer):
     """
 
     name = "adamax"
-
-    def __init__(
-        self,
-        learning_rate: float | Schedule = 0.001,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-7,
-        **settings: Unpack[Settings],
-    ) -> None:
-        super().__init__(learning_rate, **settings)
-        self.beta_1 = beta_1
-        self.beta_2 = beta_2
-        self.epsilon = epsilon
-
-    def start(self, weight: Array) -> State:
-        return {slot: np.zeros_like(weight) for slot in ("momentum", "norm")}
+    slots_kept = ("momentum", "norm")
 
     def factors(self, rate: float, dtype: np.dtype[Any]) -> tuple[float, ...]:
         rest = dtype.type(1) - dtype.type(power(self.beta_1, self.step + 1, dtype))

@@ -275,3 +275,28 @@ def test_a_fit_that_is_stopped_is_not_repeated(tmp_path):
     assert session.reports[0].verdict is Verdict.FAULTY
     assert session.reports[0].meta["steps"] < 64
     assert not session.notes
+
+
+def test_figures_of_several_outputs_are_those_of_keras(tmp_path):
+    def train():
+        keras.utils.set_random_seed(0)
+        start = keras.Input((4,))
+        inner = kl.Dense(8, "tanh")(start)
+        outputs = [kl.Dense(2, "softmax", name="cls")(inner), kl.Dense(1, name="reg")(inner)]
+        model = keras.Model(start, outputs)
+        model.compile(
+            "adam",
+            ["sparse_categorical_crossentropy", "mse"],
+            metrics=[["accuracy"], []],
+            loss_weights=[1.0, 0.5],
+        )
+        held_out = (X[:24], [Y[:24], X[:24, :1]])
+        return model.fit(X, [Y, X[:, :1]], validation_data=held_out, **FIT).history
+
+    expected = train()
+    with in_engine(tmp_path) as session:
+        found = train()
+    assert not session.notes
+    assert found.keys() == expected.keys() > {"cls_loss", "val_reg_loss", "val_cls_accuracy"}
+    for name, values in expected.items():
+        np.testing.assert_allclose(found[name], values, rtol=1e-3, err_msg=name)

@@ -11,7 +11,7 @@ import functools
 import inspect
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -88,22 +88,33 @@ class Running:
 
     Args:
         metrics: By name.
+        outputs: Names of the outputs whose own losses are figures, too.
     """
 
-    def __init__(self, metrics: Mapping[str, Metric]) -> None:
+    def __init__(self, metrics: Mapping[str, Metric], outputs: Sequence[str] = ()) -> None:
         self._metrics = metrics
+        self._outputs = dict.fromkeys(outputs, 0.0)
         self._loss: Totals = (0.0, 0.0)
         self._totals = dict.fromkeys(metrics, (0.0, 0.0))
 
-    def add(self, loss: float, totals: Mapping[str, Totals], samples: int) -> None:
+    def add(
+        self,
+        loss: float,
+        totals: Mapping[str, Totals],
+        samples: int,
+        losses: Sequence[float] = (),
+    ) -> None:
         """Adds a batch.
 
         Args:
             loss: Its loss.
             totals: What each metric's `totals` gave for it.
             samples: How many it has.
+            losses: Of each output, without factors.
         """
         self._loss = (self._loss[0] + loss * samples, self._loss[1] + samples)
+        for name, value in zip(self._outputs, losses, strict=False):
+            self._outputs[name] += value * samples
         for name, (total, count) in totals.items():
             before = self._totals[name]
             self._totals[name] = (before[0] + total, before[1] + count)
@@ -111,6 +122,8 @@ class Running:
     def figures(self) -> dict[str, float]:
         """Name to figure, the loss first."""
         found = {"loss": ratio(*self._loss)}
+        for name, value in self._outputs.items():
+            found[f"{name}_loss"] = ratio(value, self._loss[1])
         for name, metric in self._metrics.items():
             found[name] = metric.result(*self._totals[name])
         return found

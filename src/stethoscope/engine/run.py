@@ -155,9 +155,12 @@ class Run:
         """Records an epoch's figures on data that is not trained on."""
         self.catch_up()
         recorder, phase = self.monitor.recorder, Phase.VALIDATION
+        outputs = {f"{name}_loss": name for name in self.model.output_names}
         for name, value in figures.items():
             if name == "loss":
                 recorder.scalar(Stage.LOSS, value, phase=phase)
+            elif name in outputs:
+                recorder.scalar(Stage.LOSS, value, param=outputs[name], phase=phase)
             else:
                 recorder.scalar(Stage.METRIC, value, param=name, phase=phase)
         self.monitor.end_epoch(max(self.model.steps - 1, 0), epoch)

@@ -58,6 +58,7 @@ class Trainable(Inspectable):
         watched: False hides the training from all listeners.
         plan: How the running `fit` is to go.
         compile_source: The `compile` call.
+        output_names: Whose losses the history has, too; none of one output.
     """
 
     def __init__(self) -> None:
@@ -69,6 +70,7 @@ class Trainable(Inspectable):
         self.compile_source: SourceRef | None = None
         self.optimizer: Optimizer | None = None
         self.losses: list[Loss] = []
+        self.output_names: list[str] = []
         self.loss_weights: list[float] = []
         self.metrics: dict[str, Metric] = {}
 
@@ -246,10 +248,10 @@ class Trainable(Inspectable):
     ) -> History:
         epochs, history = 1 if self.plan.epochs is None else self.plan.epochs, History()
         for epoch in range(epochs):
-            running = Running(self.metrics)
+            running = Running(self.metrics, self.output_names)
             for number, batch in enumerate(batches()):
                 step = self._train(batch, epoch, number, lasting)
-                running.add(step.loss, step.totals, len(batch.inputs[0]))
+                running.add(step.loss, step.totals, len(batch.inputs[0]), step.losses)
                 if self.stopped:
                     history.add(running.figures())
                     return history
@@ -335,19 +337,20 @@ class Trainable(Inspectable):
         weight = None if sample_weight is None else np.asarray(sample_weight)
         inputs, targets = self._arrays(x), self._targets(y)  # the inputs first: they build it
         count = same_rows(inputs, targets, weight)
-        running = Running(self.metrics)
+        running = Running(self.metrics, self.output_names)
         penalty = self.network.penalty({})
         for rows in parts_of(np.arange(count), 32 if batch_size is None else batch_size):
             done = self.network.forward([a[rows] for a in inputs])
             parts = [a[rows] for a in targets]
             predictions = [done.values[i] for i in self.network.outputs]
-            total = penalty
+            total, values = penalty, []
             part = None if weight is None else weight[rows]
             for loss, factor, target, prediction in zip(
                 self.losses, self.loss_weights, parts, predictions, strict=True
             ):
-                total += factor * loss(target, prediction, part)[0]
-            running.add(total, self._measure(parts[0], predictions[0]), len(rows))
+                values.append(loss(target, prediction, part)[0])
+                total += factor * values[-1]
+            running.add(total, self._measure(parts[0], predictions[0]), len(rows), values)
         return running.figures()
 
     @np.errstate(all="ignore")

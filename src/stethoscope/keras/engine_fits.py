@@ -177,9 +177,16 @@ class EngineFit:
         self._keras.history = history
         history.on_train_begin()
         for epoch in range(epochs):
-            figures = {k: values[epoch] for k, values in trained.history.items()}
+            figures = {self._name(k): values[epoch] for k, values in trained.history.items()}
             history.on_epoch_end(epoch, figures)
         return history
+
+    def _name(self, figure: str) -> str:
+        """Keras's name of a figure: of several outputs, a metric's begins with its output's."""
+        names, plain = self.model.output_names, figure.removeprefix("val_")
+        if not names or plain in ("loss", *(f"{name}_loss" for name in names)):
+            return figure
+        return f"{figure.removesuffix(plain)}{names[0]}_{plain}"
 
     def _compare(self, session: Session) -> None:
         """Trains once more in float64: what disappears there is a matter of precision."""

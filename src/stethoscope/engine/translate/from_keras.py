@@ -211,6 +211,7 @@ class KerasReader:
             metrics=keras_metrics.read(getattr(model, "_compile_metrics", None), names),
             loss_weights=None if weights is None else [float(w) for w in _flat(weights)],
         )
+        found.output_names = names if len(names) > 1 else []
         self._exclude(found)
         self._restore(found)
 

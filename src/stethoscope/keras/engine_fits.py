@@ -21,6 +21,7 @@ from stethoscope.engine.step import Batch
 from stethoscope.engine.training import History
 from stethoscope.engine.translate import KerasReader, TranslationError
 from stethoscope.engine.watch import watching
+from stethoscope.keras import matched
 from stethoscope.keras.callback import Stethoscope, callbacks_in
 from stethoscope.keras.sources import Recorded
 from stethoscope.monitor import Session
@@ -95,7 +96,7 @@ class EngineFit:
         model: Of the engine.
         plan: How it goes.
         data: Inputs, targets and sample weights, as the user gave them.
-        held_out: The same of the held-out data, or None.
+        held_out: Inputs, targets and sample weights of the held-out data, or None.
         callbacks: What the user gave.
 
     Raises:
@@ -118,7 +119,7 @@ class EngineFit:
         self._reader = KerasReader(model, recorded.lines, "float32")
         if model.built:  # what cannot be translated has touched no data
             self.model = self._reader.read()
-        self.data, self.held_out = _split(given)
+        self.data, held_out = _split(given)
         self._iterator = self.batches()
         # as fit does, which draws an order for it: all later ones depend on that
         built = model.built
@@ -127,6 +128,9 @@ class EngineFit:
         if not built:
             self.model = self._reader.read()
         self.model.compile_source = recorded.compiled.get(id(model))
+        if type(self._iterator.data_adapter).__name__ == "ArrayDataAdapter":
+            self.whole(self.data)  # what does not fit is known before a step is made
+        self.held_out = None if held_out is None else matched.held_out(model, held_out)
         self._shadow = KerasReader(model, recorded.lines, "float64").read()
         self._shadow.watched = False
         self.plan = FitSpec(
@@ -214,19 +218,29 @@ class EngineFit:
             figures: dict[str, float] = model.evaluate(
                 *self.held_out[:2],
                 batch_size=self.plan.batch_size or 32,
-                sample_weight=self.held_out[2] if len(self.held_out) > 2 else None,
+                sample_weight=self.held_out[2],
             )
             return figures
 
         iterator = self.batches()
         trained: History = model.fit_batches(
-            functools.partial(drawn, iterator),
+            functools.partial(self.drawn, iterator),
             self.plan,
             data=data,
             held_out=held_out,
             verbose=int(verbose not in (0, "0")),
         )
         return trained
+
+    def whole(self, data: tuple[Any, ...]) -> Batch:
+        """Data as `fit` takes them, as those of the model's inputs and outputs."""
+        x, y, weight = keras.utils.unpack_x_y_sample_weight(data)
+        model = self._keras
+        return Batch(matched.inputs(model, x), matched.targets(model, y), matched.weight(weight))
+
+    def drawn(self, iterator: EpochIterator) -> Iterator[Batch]:
+        """The batches of one epoch as Keras draws them."""
+        return map(self.whole, drawn(iterator))
 
     def batches(self, numbers: Any = None) -> EpochIterator:
         """What draws the batches; of `numbers` alone, when they are to stand for the samples."""
@@ -284,17 +298,10 @@ def _iterator_kind() -> Any:
     return EpochIterator
 
 
-def drawn(iterator: EpochIterator) -> Iterator[Batch]:
-    """The batches of one epoch as Keras draws them."""
+def drawn(iterator: EpochIterator) -> Iterator[tuple[Any, ...]]:
+    """What an iterator of Keras gives for one epoch."""
     for _, _, several in iterator:
-        for data in several:
-            x, y, weight = keras.utils.unpack_x_y_sample_weight(data)
-            yield Batch(flat(x), flat(y), None if weight is None else np.asarray(weight))
-
-
-def flat(data: Any) -> list[Any]:
-    """All arrays of a structure, in Keras's order."""
-    return [np.asarray(part) for part in keras.tree.flatten(data) if part is not None]
+        yield from several
 
 
 def _split(given: Mapping[str, Any]) -> tuple[tuple[Any, Any, Any], tuple[Any, ...] | None]:

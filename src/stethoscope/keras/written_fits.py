@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn, Protocol
 
 import keras
@@ -16,9 +16,10 @@ from keras.src.trainers.epoch_iterator import EpochIterator
 from stethoscope.diagnosis import locate
 from stethoscope.engine.layers._base import Array
 from stethoscope.engine.model import Model
+from stethoscope.engine.step import Batch
 from stethoscope.engine.translate import TranslationError
 from stethoscope.engine.translate.write import Training
-from stethoscope.keras.engine_fits import EngineFit, drawn, flat, pass_over
+from stethoscope.keras.engine_fits import EngineFit, drawn, pass_over
 from stethoscope.keras.sources import Recorded, replaced
 from stethoscope.types import SourceRef
 
@@ -91,23 +92,23 @@ def training(fit: EngineFit, given: Mapping[str, Any]) -> Training:
     """
     held_out = held_out_weight = None
     if fit.held_out is not None:
-        held_out = (_plain(flat(fit.held_out[0])), _plain(flat(fit.held_out[1])))
-        held_out_weight = next(iter(_plain(flat(list(fit.held_out[2:])))), None)
+        held_x, held_y, factors = fit.held_out
+        held_out = (_plain(held_x), _plain(held_y))
+        held_out_weight = None if factors is None else _plain([factors])[0]
     rest = Training([], [], int(given["epochs"]), None, None, None, held_out, held_out_weight)
     iterator = fit.batches()
     if type(iterator.data_adapter).__name__ != "ArrayDataAdapter":
-        return _kept(iterator, rest)
+        return _kept(fit.drawn, iterator, rest)
     x, y, weight = fit.data
     if given["class_weight"] is not None:
         weight = data_adapter_utils.class_weight_to_sample_weights(y, given["class_weight"])
-    if isinstance(weight, list | tuple | dict):
-        raise TranslationError("fit cannot be translated: it has sample weights for each output.")
-    order, inputs = None, _plain(flat(x))
+    inputs, targets, weight = fit.whole((x, y, weight))
+    order, inputs = None, _plain(inputs)
     if given["shuffle"] is not False or given["steps_per_epoch"] is not None:
         numbered = fit.batches(np.arange(len(inputs[0])))
         rows = []
         for _ in range(rest.epochs):
-            rows.append([batch.inputs[0] for batch in drawn(numbered)])
+            rows.append([_rows(data) for data in drawn(numbered)])
             if fit.held_out is not None:
                 pass_over(fit.held_out, fit.plan.batch_size)
         order = _padded(rows)
@@ -115,21 +116,28 @@ def training(fit: EngineFit, given: Mapping[str, Any]) -> Training:
     return dataclasses.replace(
         rest,
         inputs=inputs,
-        targets=_plain(flat(y)),
+        targets=_plain(targets),
         batch_size=fit.plan.batch_size,
         order=order,
         drawn_anew=shuffled and keras.backend.backend() == "tensorflow",
-        weight=None if weight is None else _plain([np.asarray(weight)])[0],
+        weight=None if weight is None else _plain([weight])[0],
     )
 
 
-def _kept(iterator: EpochIterator, rest: Training) -> Training:
+def _rows(data: Any) -> Array:
+    """What a batch has of the numbers that stand for samples."""
+    return np.asarray(keras.utils.unpack_x_y_sample_weight(data)[0])
+
+
+def _kept(
+    draw: Callable[[Any], Iterable[Batch]], iterator: EpochIterator, rest: Training
+) -> Training:
     """All batches of all epochs, one after the other."""
     rows: list[list[Array]] = []
     batches, total, size = [], 0, 0
     for _ in range(rest.epochs):
         rows.append([])
-        for batch in drawn(iterator):
+        for batch in draw(iterator):
             count = len(batch.inputs[0])
             rows[-1].append(np.arange(total, total + count))
             batches.append(batch)

@@ -300,3 +300,33 @@ def test_figures_of_several_outputs_are_those_of_keras(tmp_path):
     assert found.keys() == expected.keys() > {"cls_loss", "val_reg_loss", "val_cls_accuracy"}
     for name, values in expected.items():
         np.testing.assert_allclose(found[name], values, rtol=1e-3, err_msg=name)
+
+
+def rows():
+    for start in range(0, 96, 16):
+        yield X[start : start + 16], Y[start : start + 16]
+
+
+def test_a_generator_is_gone_through_once_and_from_its_start(tmp_path):
+    settings = {"epochs": 2, "steps_per_epoch": 3, "verbose": 0, "shuffle": False}
+    same = network().fit(rows(), **settings).history
+    given = rows()
+    with in_engine(tmp_path) as session:
+        found = network().fit(given, **settings).history
+    assert session.reports
+    assert list(given) == []  # as many were drawn as Keras draws
+    np.testing.assert_allclose(found["loss"], same["loss"], rtol=1e-4)
+
+
+def test_a_generator_for_a_model_that_is_not_built_is_left_to_keras(tmp_path):
+    def fit():
+        keras.utils.set_random_seed(0)
+        model = keras.Sequential([kl.Dense(2, "softmax")])
+        model.compile("sgd", "sparse_categorical_crossentropy")
+        return model.fit(rows(), steps_per_epoch=6, verbose=0, shuffle=False).history
+
+    same = fit()
+    with in_engine(tmp_path) as session:
+        found = fit()
+    assert "a generator is gone through once" in session.notes[0]
+    assert found == same

@@ -119,6 +119,11 @@ class EngineFit:
         self._reader = KerasReader(model, recorded.lines, "float32")
         if model.built:  # what cannot be translated has touched no data
             self.model = self._reader.read()
+        elif isinstance(given["x"], Iterator):
+            raise TranslationError(
+                "fit cannot be run in the engine: a generator is gone through once, and the model"
+                " has to be built before; start it with keras.Input."
+            )
         self.data, held_out = _split(given)
         self._iterator = self.batches()
         # as fit does, which draws an order for it: all later ones depend on that
@@ -155,7 +160,8 @@ class EngineFit:
                 one.end()
         self._reader.give_back(self.model)
         losses = trained.history.get("loss", [])
-        if not self.model.stopped and not all(map(math.isfinite, losses)):
+        finite = all(map(math.isfinite, losses))
+        if not (self.model.stopped or finite or self._once):
             after = _order()
             _set_order(before)
             self._compare(session)
@@ -222,7 +228,7 @@ class EngineFit:
             )
             return figures
 
-        iterator = self.batches()
+        iterator = self.drawing()
         trained: History = model.fit_batches(
             functools.partial(self.drawn, iterator),
             self.plan,
@@ -241,6 +247,15 @@ class EngineFit:
     def drawn(self, iterator: EpochIterator) -> Iterator[Batch]:
         """The batches of one epoch as Keras draws them."""
         return map(self.whole, drawn(iterator))
+
+    @property
+    def _once(self) -> bool:
+        """Whether the data can be gone through once only: a generator's."""
+        return type(self._iterator.data_adapter).__name__ == "GeneratorDataAdapter"
+
+    def drawing(self) -> EpochIterator:
+        """What the training draws from: a generator that was looked at goes on from there."""
+        return self._iterator if self._once else self.batches()
 
     def batches(self, numbers: Any = None) -> EpochIterator:
         """What draws the batches; of `numbers` alone, when they are to stand for the samples."""

@@ -96,7 +96,7 @@ def training(fit: EngineFit, given: Mapping[str, Any]) -> Training:
         held_out = (_plain(held_x), _plain(held_y))
         held_out_weight = None if factors is None else _plain([factors])[0]
     rest = Training([], [], int(given["epochs"]), None, None, None, held_out, held_out_weight)
-    iterator = fit.batches()
+    iterator = fit.drawing()
     if type(iterator.data_adapter).__name__ != "ArrayDataAdapter":
         return _kept(fit.drawn, iterator, rest)
     x, y, weight = fit.data

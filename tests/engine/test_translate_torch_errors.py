@@ -35,6 +35,30 @@ def hooked():
     return model
 
 
+def hung(where):
+    """A model, a loss and what makes its optimizer, one of them with a hook."""
+    model, loss = mlp(), nn.MSELoss()
+    hooks = {
+        "backward": lambda: model[1].register_full_backward_pre_hook(lambda *_: None),
+        "parameter": lambda: model[1].weight.register_hook(lambda g: 2 * g),
+        "after-gradient": lambda: model[1].weight.register_post_accumulate_grad_hook(print),
+        "whole": lambda: model.register_full_backward_hook(lambda *_: None),
+        "loss": lambda: loss.register_forward_hook(lambda *_: None),
+    }
+    if where in hooks:
+        hooks[where]()
+    if where == "loss-forward":
+        loss.forward = lambda *_: None
+
+    def optimizer(parameters):
+        made = SGD(parameters)
+        if where == "optimizer":
+            made.register_step_pre_hook(lambda *_: None)
+        return made
+
+    return model, loss, optimizer
+
+
 def replaced():
     model = mlp()
     model[1].forward = lambda x: x
@@ -98,6 +122,13 @@ ERRORS = {
     "half-statistics": (mlp(nn.BatchNorm1d(6, affine=False).half()), None, None, "in float16"),
     "meta": (mlp().to("meta"), None, None, "has no values"),
     "hook": (hooked(), None, None, r"layer '1' \(Linear\).*forward hooks"),
+    "backward-hook": (*hung("backward"), r"layer '1'.*backward hooks"),
+    "parameter-hook": (*hung("parameter"), r"layer '1'.*its weight has hooks"),
+    "after-gradient-hook": (*hung("after-gradient"), r"layer '1'.*its weight has hooks"),
+    "hook-of-the-whole": (*hung("whole"), "model Sequential cannot"),
+    "loss-hook": (*hung("loss"), "loss MSELoss cannot.*forward hooks"),
+    "loss-replaced": (*hung("loss-forward"), "loss MSELoss cannot.*its forward has been replaced"),
+    "optimizer-hook": (*hung("optimizer"), "optimizer SGD cannot.*hooks"),
     "replaced": (replaced(), None, None, r"layer '1' \(Linear\).*forward has been replaced"),
     "tied": (tied(), None, None, "layer '1'.*shares its parameters"),
     "weight-norm": (

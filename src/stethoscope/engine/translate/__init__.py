@@ -29,7 +29,8 @@ def translate(
 
     Args:
         model: A Keras model, functional or Sequential, built and, to be trained, compiled; or a
-            torch.nn.Sequential.
+            torch.nn.Sequential, which is taken as in training, whatever its mode as a whole is; a
+            module in it that was left in evaluation alone stays there.
         loss: Module of a torch model's loss; None: it is not trained.
         optimizer: Of a torch model.
         input_shape: Of one sample of a torch model, channels first; not needed if it starts with

@@ -10,7 +10,7 @@ import numpy as np
 from stethoscope import engine
 from stethoscope.engine.layers._base import Layer, Shape, Symbol
 from stethoscope.engine.network import Input
-from stethoscope.engine.translate import torch_layers, torch_losses, torch_optimizers
+from stethoscope.engine.translate import torch_hooks, torch_layers, torch_losses, torch_optimizers
 from stethoscope.engine.translate.settings import TranslationError, where
 from stethoscope.engine.translate.torch_weights import Held, weights_of
 from stethoscope.types import SourceRef
@@ -194,8 +194,6 @@ def _problem(module: Any) -> str:
     """Why a module cannot be read at all, whatever its class does; "" if it can."""
     if not type(module).__module__.startswith("torch.nn.modules."):
         return "it is a class of your own"
-    if "forward" in vars(module):
-        return "its forward has been replaced"
     own = (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))
     for name, tensor in own:
         if "Uninitialized" in type(tensor).__name__:
@@ -204,9 +202,7 @@ def _problem(module: Any) -> str:
             return f"it computes in {str(tensor.dtype).removeprefix('torch.')}"
         if tensor.device.type == "meta":
             return f"its {name} has no values"
-    if getattr(module, "_forward_hooks", None) or getattr(module, "_forward_pre_hooks", None):
-        return "it has forward hooks, which may change what it computes"
-    return ""
+    return torch_hooks.on_module(module)
 
 
 def _modules(model: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -230,9 +226,9 @@ def _chain(module: Any) -> bool:
         for kind in type(module).__mro__
         if (kind.__module__, kind.__name__) == ("torch.nn.modules.container", "Sequential")
     ]
-    hooked = module.__dict__.get("_forward_hooks") or module.__dict__.get("_forward_pre_hooks")
-    own = "forward" in vars(module) or not kinds
-    return not own and not hooked and type(module).forward is vars(kinds[0])["forward"]
+    if not kinds or torch_hooks.on_module(module):
+        return False
+    return bool(type(module).forward is vars(kinds[0])["forward"])
 
 
 def input_shape(shape: Sequence[int] | None, model: Any) -> Shape:

@@ -11,7 +11,7 @@ import numpy as np
 
 from stethoscope.engine.layers._base import Array
 from stethoscope.engine.losses._base import Loss, Pull
-from stethoscope.engine.translate import torch_elements
+from stethoscope.engine.translate import torch_elements, torch_hooks
 from stethoscope.engine.translate.settings import TranslationError
 from stethoscope.engine.translate.torch_elements import Elements
 from stethoscope.vocabulary import Expects
@@ -177,6 +177,9 @@ def read(loss: Any) -> Loss:
         raise TranslationError(
             f"loss {given} cannot be translated: expected a module such as torch.nn.MSELoss()."
         )
+    hung = torch_hooks.on_module(loss) if hasattr(loss, "named_parameters") else ""
+    if hung:
+        raise TranslationError(f"loss {kind} cannot be translated: {hung}.")
     found = _read(loss, kind)
     found.original = kind
     return found

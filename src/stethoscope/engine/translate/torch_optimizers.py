@@ -22,6 +22,7 @@ from stethoscope.engine.optimizers import (
 from stethoscope.engine.optimizers._base import State
 from stethoscope.engine.optimizers.adam import DECAY
 from stethoscope.engine.optimizers.adaptive import square_mean
+from stethoscope.engine.translate import torch_hooks
 from stethoscope.engine.translate.settings import TranslationError
 
 # Settings of a group that change nothing of what is computed.
@@ -215,7 +216,7 @@ def parameters_of(original: Any) -> set[int]:
     """The ids of the parameters that it moves.
 
     Raises:
-        TranslationError: It is no optimizer of torch.
+        TranslationError: It is no optimizer of torch, or somebody has hung hooks on it.
     """
     if not hasattr(original, "param_groups"):
         given = original if isinstance(original, str) else getattr(original, "__name__", original)
@@ -223,6 +224,10 @@ def parameters_of(original: Any) -> set[int]:
             f"optimizer {given!r} cannot be translated: expected an object such as "
             "torch.optim.SGD(model.parameters(), lr=0.1)."
         )
+    hung = torch_hooks.on_optimizer(original)
+    if hung:
+        kind = type(original).__name__
+        raise TranslationError(f"optimizer {kind} cannot be translated: {hung}.")
     return {id(p) for group in original.param_groups for p in group["params"]}
 
 

@@ -159,7 +159,7 @@ ERRORS = {
     ),
     "callbacks": (
         SMALL + "model.fit(x, y, callbacks=[keras.callbacks.TerminateOnNaN()])",
-        "train.py:12: fit cannot be run in the engine: it is given callbacks.",
+        "train.py:12: fit cannot be run in the engine: it is given callbacks (TerminateOnNaN).",
     ),
     "no-fit": (SMALL, "train.py calls no fit of a Keras model"),
     "failed": (SMALL + "1 / 0", "nothing was written: train.py failed before the fit."),

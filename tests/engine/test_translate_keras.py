@@ -336,7 +336,7 @@ ERRORS = {
     "own-layer": (lambda: one(Own(name="mine")), r"layer 'mine' \(Own, train.py:7\).*your own"),
     "own-loss-of-a-model": (
         lambda: functional(Hundredfold),
-        r"model 'mine' \(Hundredfold, test_tr.*py:\d+\).*its compute_loss is code of your own",
+        r"model 'mine' \(Hundredfold, .*test_tr.*py:\d+\).*its compute_loss is code of your own",
     ),
     "own-method-of-a-class-beside": (
         lambda: HalvedModel([keras.Input((4,)), K.Dense(1)], name="mine"),

@@ -76,7 +76,10 @@ def mean_squared_error(y, p):  # likewise
 
 
 REFUSED = {
-    "unknown": (M.AUC, "metric 'auc' (AUC) cannot be translated: the engine has no such metric."),
+    "unknown": (
+        lambda: M.AUC(name="auc"),
+        "metric 'auc' (AUC) cannot be translated: the engine has no such metric.",
+    ),
     "unknown-class": (lambda: M.AUC, "metric 'AUC' (AUC) cannot be translated"),
     "unknown-name": (lambda: "AUC", "metric 'AUC' cannot be translated: the engine has no such"),
     "equality": (

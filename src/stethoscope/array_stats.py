@@ -112,9 +112,8 @@ def _together(steps: Sequence[Sequence[Array]], looks: Sequence[Look]) -> FloatA
         rows[:, members, POSITION[Stat.SAMPLE_STD]] = np.sqrt(spread)
     close = (squares < TINY_64) | (variance < CANCELLATION_64 * squares)
     exact = ~np.isfinite(squares) | (close & (low < high))
-    for step, i in np.argwhere(
-        exact
-    ):  # not finite, or so small or alike that rounding would decide
+    # Not finite, or so small or so alike that rounding would decide: the exact way.
+    for step, i in np.argwhere(exact):
         rows[step, i] = stats.describe(steps[step][i], **looks[i]._asdict())
     return rows
 

@@ -55,9 +55,12 @@ class Recorder:
 
     def revise(self, **changes: Any) -> None:
         """Replaces fields of the Program, from the row of the current step on."""
-        revised = dataclasses.replace(self._program, **changes)
-        if revised != self._program:
-            self._program = revised
+        self.replace_program(dataclasses.replace(self._program, **changes))
+
+    def replace_program(self, program: Program) -> None:
+        """Puts another Program in the place of the one in force, from the current step's row on."""
+        if program != self._program:
+            self._program = program
             self._unsaved_program = True
 
     def observe(self, slot: Slot, statistics: FloatArray) -> None:

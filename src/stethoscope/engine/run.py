@@ -196,9 +196,7 @@ class Run:
             self._revise()
 
     def _revise(self) -> None:
-        found = self._program()
-        changes = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
-        self.monitor.recorder.revise(**changes)
+        self.monitor.recorder.replace_program(self._program())
 
     def _program(self) -> Program:
         found = program(

@@ -104,24 +104,20 @@ class Fits:
         self._revise(watch.monitor, program)
 
     def _revise(self, monitor: Monitor, program: Program) -> None:
-        changes = {f.name: getattr(program, f.name) for f in dataclasses.fields(program)}
-        changes["unseen"] = {**monitor.recorder.program.unseen, **program.unseen}
+        unseen = {**monitor.recorder.program.unseen, **program.unseen}
         if "weights" not in program.unseen:
-            changes["unseen"].pop("weights", None)
-            changes["unseen"].pop("data flow", None)
-        changes["unseen"].update(program.unseen)
-        monitor.recorder.revise(**changes)
+            unseen.pop("weights", None)
+            unseen.pop("data flow", None)
+        unseen.update(program.unseen)
+        monitor.recorder.replace_program(dataclasses.replace(program, unseen=unseen))
 
     def _run(self, model: Any, program: Program) -> Run:
         if self._continues:
             for run in self._runs:
                 if run.model() is model and run.optimizer is model.optimizer:
-                    changes = {
-                        f.name: getattr(program, f.name) for f in dataclasses.fields(program)
-                    }
-                    seen = run.monitor.recorder.program.unseen
-                    changes["unseen"] = {**seen, **program.unseen}
-                    run.monitor.recorder.revise(**changes)
+                    recorder = run.monitor.recorder
+                    unseen = {**recorder.program.unseen, **program.unseen}
+                    recorder.replace_program(dataclasses.replace(program, unseen=unseen))
                     return run
         run = Run(self.session.open(program), weakref.ref(model), model.optimizer)
         self._runs.append(run)
